@@ -1,0 +1,76 @@
+// unisono info: what this build is, and which environment variables it reads.
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "unisono/version.hpp"
+
+#include "base/env.hpp"
+#include "command.hpp"
+
+namespace unisono::cli {
+namespace {
+
+struct InfoOptions {
+  bool env = false;
+  bool json = false;
+};
+
+std::vector<const EnvEntry*> sortedKnobs() {
+  const auto all = knownKnobs();
+  std::vector<const EnvEntry*> knobs(all.begin(), all.end());
+  std::sort(knobs.begin(), knobs.end(), [](const EnvEntry* a, const EnvEntry* b) {
+    return std::string_view(a->name) < b->name;
+  });
+  return knobs;
+}
+
+nlohmann::json describeKnobs() {
+  nlohmann::json list = nlohmann::json::array();
+  for (const EnvEntry* knob : sortedKnobs()) {
+    const char* value = std::getenv(knob->name);
+    list.push_back({{"name", knob->name},
+                    {"default", knob->fallback},
+                    {"value", value == nullptr ? nlohmann::json() : nlohmann::json(value)},
+                    {"doc", knob->doc}});
+  }
+  return list;
+}
+
+void print(const InfoOptions& options) {
+  if (options.json) {
+    nlohmann::json document = {{"schema", "unisono-info/1"}, {"version", UNISONO_VERSION_STRING}};
+    if (options.env) {
+      document["env"] = describeKnobs();
+    }
+    std::printf("%s\n", document.dump(2).c_str());
+    return;
+  }
+  std::printf("unisono %s\n", UNISONO_VERSION_STRING);
+  if (!options.env) {
+    return;
+  }
+  for (const EnvEntry* knob : sortedKnobs()) {
+    const char* value = std::getenv(knob->name);
+    std::printf("\n%s = %s%s\n    %s\n", knob->name, value == nullptr ? knob->fallback : value,
+                value == nullptr ? " (default)" : "", knob->doc);
+  }
+}
+
+}  // namespace
+
+void addInfo(CLI::App& program, Context&) {
+  CLI::App* command = program.add_subcommand("info", "Show the version and the environment");
+  const auto options = std::make_shared<InfoOptions>();
+  command->add_flag("--env", options->env, "List every environment variable that is read");
+  command->add_flag("--json", options->json, "Print JSON");
+  command->callback([options] { print(*options); });
+}
+
+}  // namespace unisono::cli

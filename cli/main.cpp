@@ -1,0 +1,101 @@
+#include <array>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "unisono/base/error.hpp"
+#include "unisono/version.hpp"
+
+#include "base/str.hpp"
+#include "command.hpp"
+
+namespace unisono::cli {
+namespace {
+
+/// Every command, in the order of the help.
+constexpr std::array kCommands = {addStore, addInfo};
+
+int exitCodeFor(const DistError& error) {
+  switch (error.reason()) {
+    case Reason::USAGE:
+      return USAGE_ERROR;
+    case Reason::TIMEOUT:
+      return TIMED_OUT;
+    case Reason::PEER_UNREACHABLE:
+    case Reason::RESOURCE:
+    case Reason::CONFIG:
+    case Reason::STORE_LOST:
+      return UNREACHABLE;
+    default:
+      return FAILURE;
+  }
+}
+
+/// The names that could have stood where `app` was left without a valid one.
+std::vector<std::string_view> knownWords(const CLI::App& app,
+                                         const std::vector<std::string>& names) {
+  std::vector<std::string_view> known;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    known.emplace_back(command->get_name());
+  }
+  known.insert(known.end(), names.begin(), names.end());
+  return known;
+}
+
+/// One line for a command line that makes no sense.
+int complain(const CLI::App& program, const CLI::ParseError& error) {
+  const CLI::App* app = &program;
+  std::string command = "unisono";
+  while (!app->get_subcommands().empty()) {
+    app = app->get_subcommands().front();
+    command += " " + app->get_name();
+  }
+  std::vector<std::string> options;
+  for (const CLI::Option* option : app->get_options()) {
+    options.push_back(option->get_name());
+  }
+  const std::vector<std::string> extras = app->remaining();
+  const std::string_view meant =
+      extras.empty() ? std::string_view() : nearest(extras.front(), knownWords(*app, options));
+  const std::string what =
+      extras.empty()  ? std::string(error.what())
+      : meant.empty() ? str("'", extras.front(), "' is not known to ", command)
+                      : str("'", extras.front(), "' is not known; did you mean ", meant, "?");
+  const ErrorFacts facts{
+      .reason = Reason::USAGE, .what = what, .hint = str("see ", command, " --help")};
+  std::fprintf(stderr, "%s\n", describe(facts).c_str());
+  return USAGE_ERROR;
+}
+
+int run(int argc, char** argv) {
+  CLI::App program("Processes find each other, form groups, and work together.", "unisono");
+  program.set_version_flag("--version", str("unisono ", UNISONO_VERSION_STRING));
+  program.require_subcommand(1);
+  program.footer("Each command has its own help: unisono store --help");
+  Context context;
+  for (const auto add : kCommands) {
+    add(program, context);
+  }
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return program.exit(help);
+  } catch (const CLI::ParseError& error) {
+    return complain(program, error);
+  } catch (const DistError& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return exitCodeFor(error);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "unisono: %s. [RESOURCE]\n", error.what());
+    return FAILURE;
+  }
+  return context.exitCode;
+}
+
+}  // namespace
+}  // namespace unisono::cli
+
+int main(int argc, char** argv) {
+  return unisono::cli::run(argc, argv);
+}

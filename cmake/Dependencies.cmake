@@ -1,0 +1,6 @@
+# Everything comes from the system; nothing is fetched while configuring.
+find_package(Threads REQUIRED)
+find_package(fmt 9 REQUIRED)
+find_package(spdlog 1.10 REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(libuv REQUIRED IMPORTED_TARGET libuv>=1.43)

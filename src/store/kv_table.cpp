@@ -1,0 +1,502 @@
+#include "store/kv_table.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/str.hpp"
+#include "store/decimal.hpp"
+
+namespace unisono {
+namespace {
+
+// What things cost beside their text; only roughly right, so that millions of empty ones count
+// too: an entry (map node, hash, value header), an element of a queue, and a wait per name.
+constexpr std::uint64_t kEntryOverhead = 96;
+constexpr std::uint64_t kElementOverhead = 48;
+constexpr std::uint64_t kWaitOverhead = 64;
+
+}  // namespace
+
+/// Those who sleep on one name. Most names have none.
+struct KvTable::Sleepers {
+  std::list<Wait*> presence;  // oldest first
+  std::list<Wait*> pops;
+  std::list<Wait*> barrier;
+  // No wait in `barrier` ends at a smaller count: looking earlier would cost the square of the
+  // world size.
+  std::int64_t barrierFrom = std::numeric_limits<std::int64_t>::max();
+
+  bool none() const noexcept { return presence.empty() && pops.empty() && barrier.empty(); }
+};
+
+struct KvTable::Entry {
+  std::optional<std::string> value;
+  std::unique_ptr<std::deque<std::string>> queue;
+  std::unique_ptr<Sleepers> sleepers;
+
+  bool hasValue() const noexcept { return value.has_value(); }
+  bool present() const noexcept { return hasValue() || (queue && !queue->empty()); }
+  Sleepers& wakeable() {
+    if (!sleepers) {
+      sleepers = std::make_unique<Sleepers>();
+    }
+    return *sleepers;
+  }
+};
+
+/// One wait: linked into every name it is about, until it ends.
+struct KvTable::Wait {
+  struct Link {
+    Node* node;
+    std::list<Wait*>* list;
+    std::list<Wait*>::iterator place;
+  };
+
+  WaitId id = 0;
+  WaitFor what = WaitFor::PRESENCE;
+  std::size_t missing = 0;     // names that do not satisfy it at this moment
+  std::int64_t worldSize = 0;  // of a barrier
+  std::vector<Link> links;
+
+  bool satisfiedBy(bool hasValue, bool present) const noexcept {
+    return what == WaitFor::VALUES ? hasValue : present;
+  }
+};
+
+/// How a name stood before a change.
+struct KvTable::Before {
+  explicit Before(const Entry& entry) : hasValue(entry.hasValue()), present(entry.present()) {}
+  bool hasValue;
+  bool present;
+};
+
+KvTable::KvTable(const StoreLimits& limits) : limits_(limits) {}
+KvTable::~KvTable() = default;
+
+KvTable::Node& KvTable::nodeFor(std::string_view key) {
+  const auto found = entries_.find(key);
+  if (found != entries_.end()) {
+    return *found;
+  }
+  const auto made = entries_.emplace(std::string(key), Entry{}).first;
+  bytes_ += key.size() + kEntryOverhead;
+  return *made;
+}
+
+void KvTable::dropIfEmpty(Node& node) {
+  Entry& entry = node.second;
+  if (entry.queue && entry.queue->empty()) {
+    entry.queue.reset();
+  }
+  if (entry.sleepers && entry.sleepers->none()) {
+    entry.sleepers.reset();
+  }
+  if (!entry.hasValue() && !entry.queue && !entry.sleepers) {
+    bytes_ -= node.first.size() + kEntryOverhead;
+    entries_.erase(entries_.find(node.first));
+  }
+}
+
+Status KvTable::admit(Growth more) const {
+  if (bytes_ + more.bytes > limits_.contentBytes) {
+    return {Reason::LIMIT, str("the store is full: its limit is ",
+                               formatBytes(limits_.contentBytes), " of contents")};
+  }
+  if (entries_.size() + more.keys > limits_.keys) {
+    return {Reason::LIMIT, str("the store is full: its limit is ", limits_.keys, " keys")};
+  }
+  return Status::ok();
+}
+
+/// What it takes to remember `name` and `bytes` more about it.
+KvTable::Growth KvTable::growthWith(std::string_view name, std::uint64_t bytes) const {
+  const bool known = entries_.find(name) != entries_.end();
+  return {bytes + (known ? 0 : name.size() + kEntryOverhead), known ? 0U : 1U};
+}
+
+Status KvTable::admitSize(std::uint64_t size) const {
+  return size <= limits_.valueBytes
+             ? Status::ok()
+             : Status(Reason::LIMIT, str("the value would have ", size, " bytes; the limit is ",
+                                         limits_.valueBytes));
+}
+
+Result<KvTable::Growth> KvTable::growth(std::string_view key, std::uint64_t newSize) const {
+  if (Status status = admitSize(newSize); !status.isOk()) {
+    return status;
+  }
+  const std::string* old = find(key);
+  const std::uint64_t oldSize = old == nullptr ? 0 : old->size();
+  return growthWith(key, newSize > oldSize ? newSize - oldSize : 0);
+}
+
+Status KvTable::admitValue(std::string_view key, std::uint64_t newSize) const {
+  const Result<Growth> more = growth(key, newSize);
+  return more.isOk() ? admit(more.value()) : more.failure();
+}
+
+void KvTable::store(Node& node, std::string value) {
+  Entry& entry = node.second;
+  const Before before(entry);
+  if (entry.value) {
+    bytes_ -= entry.value->size();
+  } else {
+    ++valueCount_;
+  }
+  bytes_ += value.size();
+  entry.value.emplace(std::move(value));  // assigning a short text would keep a long one's memory
+  changed(node, before, Change::SET);
+}
+
+/// Keeps the books of those who sleep on `node`, and ends the waits that are satisfied now.
+void KvTable::changed(Node& node, const Before& before, Change change) {
+  Entry& entry = node.second;
+  if (!entry.sleepers || entry.sleepers->presence.empty()) {
+    return;
+  }
+  const bool hasValue = entry.hasValue();
+  const bool present = entry.present();
+  bool politeOneWoken = false;
+  std::vector<Wait*> ended;
+  for (Wait* wait : entry.sleepers->presence) {
+    const bool was = wait->satisfiedBy(before.hasValue, before.present);
+    const bool is = wait->satisfiedBy(hasValue, present);
+    wait->missing += was ? 1 : 0;
+    wait->missing -= is ? 1 : 0;
+    if (wait->missing > 0 || change == Change::TAKEN) {
+      continue;  // taking something away satisfies nobody
+    }
+    const bool polite = change == Change::PUSHED && wait->what == WaitFor::PRESENCE_POLITELY;
+    if (polite && politeOneWoken) {
+      continue;
+    }
+    politeOneWoken = politeOneWoken || polite;
+    ended.push_back(wait);
+  }
+  for (Wait* wait : ended) {
+    const bool polite = change == Change::PUSHED && wait->what == WaitFor::PRESENCE_POLITELY;
+    end(*wait, std::nullopt, polite ? std::optional(node.first) : std::nullopt);
+  }
+}
+
+void KvTable::end(Wait& wait, std::optional<std::string> element,
+                  std::optional<std::string> queue) {
+  wakes_.push_back({wait.id, std::move(element), std::move(queue)});
+  cancelWait(wait.id);
+}
+
+void KvTable::cancelWait(WaitId id) {
+  const auto found = waits_.find(id);
+  if (found == waits_.end()) {
+    return;
+  }
+  const std::unique_ptr<Wait> wait = std::move(found->second);
+  waits_.erase(found);
+  unlink(*wait);
+}
+
+void KvTable::link(Wait& wait, Node& node, std::list<Wait*>& list) {
+  wait.links.push_back({&node, &list, list.insert(list.end(), &wait)});
+  bytes_ += kWaitOverhead;
+}
+
+void KvTable::unlink(Wait& wait) {
+  bytes_ -= wait.links.size() * kWaitOverhead;
+  for (const Wait::Link& link : wait.links) {
+    link.list->erase(link.place);
+  }
+  // Names are distinct within one wait, so each node is still there when its turn comes.
+  for (const Wait::Link& link : wait.links) {
+    dropIfEmpty(*link.node);
+  }
+}
+
+KvTable::Wait& KvTable::newWait(WaitId id) {
+  cancelWait(id);
+  auto wait = std::make_unique<Wait>();
+  wait->id = id;
+  return *waits_.emplace(id, std::move(wait)).first->second;
+}
+
+std::vector<Wake> KvTable::takeWakes() {
+  return std::exchange(wakes_, {});
+}
+
+Status KvTable::set(std::string_view key, std::string_view value) {
+  if (Status status = admitValue(key, value.size()); !status.isOk()) {
+    return status;
+  }
+  store(nodeFor(key), std::string(value));
+  return Status::ok();
+}
+
+Status KvTable::append(std::string_view key, std::string_view value) {
+  const std::string* old = find(key);
+  const std::uint64_t oldSize = old == nullptr ? 0 : old->size();
+  if (Status status = admitValue(key, oldSize + value.size()); !status.isOk()) {
+    return status;
+  }
+  Node& node = nodeFor(key);
+  if (node.second.value) {
+    bytes_ += value.size();
+    node.second.value->append(value);  // present before and after: nobody's wait changes
+  } else {
+    store(node, std::string(value));
+  }
+  return Status::ok();
+}
+
+Status KvTable::multiSet(std::span<const std::string_view> keys,
+                         std::span<const std::string_view> values) {
+  Growth total;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const Result<Growth> more = growth(keys[i], values[i].size());
+    if (!more.isOk()) {
+      return more.failure();
+    }
+    total.bytes += more.value().bytes;
+    total.keys += more.value().keys;
+  }
+  if (Status status = admit(total); !status.isOk()) {
+    return status;
+  }
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    store(nodeFor(keys[i]), std::string(values[i]));
+  }
+  return Status::ok();
+}
+
+Result<std::int64_t> KvTable::add(std::string_view key, std::int64_t delta) {
+  const std::string* old = find(key);
+  Result<std::int64_t> sum = addDecimal(old == nullptr ? std::string_view() : *old, delta);
+  if (!sum.isOk()) {
+    return sum;
+  }
+  std::string digits = str(sum.value());
+  if (Status status = admitValue(key, digits.size()); !status.isOk()) {
+    return status;
+  }
+  store(nodeFor(key), std::move(digits));
+  return sum;
+}
+
+const std::string* KvTable::find(std::string_view key) const {
+  const auto found = entries_.find(key);
+  return found == entries_.end() || !found->second.value ? nullptr : &*found->second.value;
+}
+
+Result<KvTable::Compared> KvTable::compareSet(std::string_view key, std::string_view expected,
+                                              std::string_view desired) {
+  const std::string* current = find(key);
+  if (current == nullptr && !expected.empty()) {
+    return Compared{Compared::Outcome::MISSING, expected};
+  }
+  if (current != nullptr && *current != expected) {
+    return Compared{Compared::Outcome::DIFFERENT, *current};
+  }
+  if (Status status = set(key, desired); !status.isOk()) {
+    return status;
+  }
+  return Compared{Compared::Outcome::STORED, desired};
+}
+
+bool KvTable::remove(std::string_view key) {
+  const auto found = entries_.find(key);
+  if (found == entries_.end() || !found->second.value) {
+    return false;
+  }
+  const Before before(found->second);
+  bytes_ -= found->second.value->size();
+  found->second.value.reset();
+  --valueCount_;
+  changed(*found, before, Change::TAKEN);
+  dropIfEmpty(*found);
+  return true;
+}
+
+std::int64_t KvTable::removePrefix(std::string_view prefix) {
+  std::vector<std::string> doomed;
+  for (const auto& [key, entry] : entries_) {
+    if (entry.hasValue() && key.starts_with(prefix)) {
+      doomed.push_back(key);
+    }
+  }
+  for (const std::string& key : doomed) {
+    remove(key);
+  }
+  return static_cast<std::int64_t>(doomed.size());
+}
+
+bool KvTable::allPresent(std::span<const std::string_view> keys) const {
+  return std::all_of(keys.begin(), keys.end(), [this](std::string_view key) {
+    const auto found = entries_.find(key);
+    return found != entries_.end() && found->second.present();
+  });
+}
+
+bool KvTable::allHaveValues(std::span<const std::string_view> keys) const {
+  return std::all_of(keys.begin(), keys.end(),
+                     [this](std::string_view key) { return find(key) != nullptr; });
+}
+
+std::vector<std::string_view> KvTable::keys() const {
+  std::vector<std::string_view> all;
+  all.reserve(valueCount_);
+  for (const auto& [key, entry] : entries_) {
+    if (entry.hasValue()) {
+      all.emplace_back(key);
+    }
+  }
+  return all;
+}
+
+Status KvTable::push(std::string_view name, std::string_view element) {
+  if (queueLength(name) >= limits_.queueLength) {
+    return {Reason::LIMIT,
+            str("the queue is full: its limit is ", limits_.queueLength, " elements")};
+  }
+  if (Status status = admitSize(element.size()); !status.isOk()) {
+    return status;
+  }
+  const std::uint64_t cost = element.size() + kElementOverhead;
+  if (Status status = admit(growthWith(name, cost)); !status.isOk()) {
+    return status;
+  }
+  Node& node = nodeFor(name);
+  Entry& entry = node.second;
+  if (entry.sleepers && !entry.sleepers->pops.empty()) {
+    end(*entry.sleepers->pops.front(), std::string(element), std::nullopt);
+    return Status::ok();
+  }
+  const Before before(entry);
+  if (!entry.queue) {
+    entry.queue = std::make_unique<std::deque<std::string>>();
+  }
+  entry.queue->emplace_back(element);
+  bytes_ += cost;
+  changed(node, before, Change::PUSHED);
+  return Status::ok();
+}
+
+std::optional<std::string> KvTable::pop(std::string_view name) {
+  const auto found = entries_.find(name);
+  if (found == entries_.end() || !found->second.queue) {
+    return std::nullopt;
+  }
+  Entry& entry = found->second;
+  const Before before(entry);
+  std::string element = std::move(entry.queue->front());
+  entry.queue->pop_front();
+  bytes_ -= element.size() + kElementOverhead;
+  changed(*found, before, Change::TAKEN);
+  dropIfEmpty(*found);
+  return element;
+}
+
+std::size_t KvTable::queueLength(std::string_view name) const {
+  const auto found = entries_.find(name);
+  return found == entries_.end() || !found->second.queue ? 0 : found->second.queue->size();
+}
+
+Result<bool> KvTable::wait(WaitId id, std::span<const std::string_view> keys, WaitFor what) {
+  cancelWait(id);
+  if (what == WaitFor::VALUES ? allHaveValues(keys) : allPresent(keys)) {
+    return true;
+  }
+  std::vector<Node*> nodes;
+  nodes.reserve(keys.size());
+  for (const std::string_view key : keys) {
+    nodes.push_back(&nodeFor(key));
+  }
+  std::sort(nodes.begin(), nodes.end());
+  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());  // a name twice counts once
+  if (Status status = admit({.bytes = nodes.size() * kWaitOverhead}); !status.isOk()) {
+    for (Node* node : nodes) {
+      dropIfEmpty(*node);
+    }
+    return status;
+  }
+  Wait& wait = newWait(id);
+  wait.what = what;
+  wait.links.reserve(nodes.size());
+  for (Node* node : nodes) {
+    link(wait, *node, node->second.wakeable().presence);
+    wait.missing += wait.satisfiedBy(node->second.hasValue(), node->second.present()) ? 0 : 1;
+  }
+  return false;
+}
+
+Result<std::optional<std::string>> KvTable::popOrWait(WaitId id, std::string_view name) {
+  cancelWait(id);
+  std::optional<std::string> element = pop(name);
+  if (element) {
+    return element;
+  }
+  if (Status status = admit(growthWith(name, kWaitOverhead)); !status.isOk()) {
+    return status;
+  }
+  Node& node = nodeFor(name);
+  link(newWait(id), node, node.second.wakeable().pops);
+  return element;
+}
+
+Result<bool> KvTable::arrive(WaitId id, std::string_view key, std::int64_t worldSize) {
+  cancelWait(id);
+  const std::string* old = find(key);
+  const Result<std::int64_t> count = addDecimal(old == nullptr ? std::string_view() : *old, 1);
+  if (!count.isOk()) {
+    return count.failure();
+  }
+  const bool complete = count.value() >= worldSize;
+  std::string digits = str(count.value());
+  Result<Growth> more = growth(key, digits.size());
+  if (!more.isOk()) {
+    return more.failure();
+  }
+  more.value().bytes += complete ? 0 : kWaitOverhead;
+  if (Status status = admit(more.value()); !status.isOk()) {
+    return status;
+  }
+  Node& node = nodeFor(key);
+  store(node, std::move(digits));
+  endBarriers(node, count.value());
+  if (complete) {
+    return true;
+  }
+  Wait& wait = newWait(id);
+  wait.worldSize = worldSize;
+  Sleepers& sleepers = node.second.wakeable();
+  sleepers.barrierFrom = std::min(sleepers.barrierFrom, worldSize);
+  link(wait, node, sleepers.barrier);
+  return false;
+}
+
+/// Ends the waits of those who arrived at `node` before and wait for at most `count`.
+void KvTable::endBarriers(Node& node, std::int64_t count) {
+  if (!node.second.sleepers || count < node.second.sleepers->barrierFrom) {
+    return;
+  }
+  std::vector<Wait*> ended;
+  std::int64_t from = std::numeric_limits<std::int64_t>::max();
+  for (Wait* wait : node.second.sleepers->barrier) {
+    if (wait->worldSize <= count) {
+      ended.push_back(wait);
+    } else {
+      from = std::min(from, wait->worldSize);
+    }
+  }
+  node.second.sleepers->barrierFrom = from;
+  for (Wait* wait : ended) {
+    end(*wait, std::nullopt, std::nullopt);
+  }
+}
+
+void KvTable::passOn(std::string_view name) {
+  const auto found = entries_.find(name);
+  if (found != entries_.end() && found->second.queue) {
+    changed(*found, Before(found->second), Change::PUSHED);
+  }
+}
+
+}  // namespace unisono

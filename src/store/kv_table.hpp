@@ -1,0 +1,149 @@
+// KvTable: what a store remembers, without sockets, threads or clocks.
+//
+// Values, queues, and who waits for what. Those who wait are known by a number
+// that the caller chooses; a change collects the waits it ended, and the caller
+// takes them (takeWakes) and answers. HashStore puts a lock around it, the TCP
+// server a loop: the rules of every store are these.
+//
+// A name is *present* when it has a value, or its queue holds something. A wait
+// ends when all its names are present at one moment, looked at after every change:
+// a key that was set and deleted again does not count.
+//
+// Thread safety: none; the owner serialises.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/status.hpp"
+#include "store/limits.hpp"
+
+namespace unisono {
+
+using WaitId = std::uint64_t;
+
+/// A wait that ended.
+struct Wake {
+  WaitId id;
+  std::optional<std::string> element;  // what a waiting pop got
+  // The queue whose push ended a polite wait (see WaitFor), or none.
+  std::optional<std::string> queue;
+};
+
+/// What a wait is satisfied with.
+enum class WaitFor : std::uint8_t {
+  VALUES,    // a value at every name: what get() needs
+  PRESENCE,  // a value or a queue that holds something
+  // As PRESENCE, but of several such waits a push ends only the oldest: it is about to pop,
+  // and for the others there would be nothing left. If it does not, passOn() ends the next.
+  PRESENCE_POLITELY,
+};
+
+class KvTable {
+ public:
+  explicit KvTable(const StoreLimits& limits = {});
+  ~KvTable();
+  KvTable(const KvTable&) = delete;
+  KvTable& operator=(const KvTable&) = delete;
+
+  /// Refusals (LIMIT, USAGE) leave everything as it was.
+  Status set(std::string_view key, std::string_view value);
+  Status append(std::string_view key, std::string_view value);
+  /// All or nothing.
+  Status multiSet(std::span<const std::string_view> keys, std::span<const std::string_view> values);
+  Result<std::int64_t> add(std::string_view key, std::int64_t delta);
+
+  /// The value at `key`, or null. Valid until the next change.
+  const std::string* find(std::string_view key) const;
+
+  struct Compared {
+    enum class Outcome : std::uint8_t { STORED, DIFFERENT, MISSING } outcome;
+    std::string_view value;  // the value after the call; `expected` when MISSING
+  };
+  Result<Compared> compareSet(std::string_view key, std::string_view expected,
+                              std::string_view desired);
+
+  bool remove(std::string_view key);
+  std::int64_t removePrefix(std::string_view prefix);
+  bool allPresent(std::span<const std::string_view> keys) const;
+  bool allHaveValues(std::span<const std::string_view> keys) const;
+  std::size_t size() const noexcept { return valueCount_; }
+  std::vector<std::string_view> keys() const;
+
+  Status push(std::string_view name, std::string_view element);
+  std::optional<std::string> pop(std::string_view name);
+  std::size_t queueLength(std::string_view name) const;
+
+  /// True when satisfied now; otherwise `id` waits (instead of what it waited for before).
+  Result<bool> wait(WaitId id, std::span<const std::string_view> keys, WaitFor what);
+
+  /// The oldest element, or none, and `id` waits for the next one.
+  Result<std::optional<std::string>> popOrWait(WaitId id, std::string_view name);
+
+  /// Counts one arrival at `key`, which ends the waits of earlier ones that it completes. True
+  /// when `worldSize` have arrived; otherwise `id` waits for them.
+  Result<bool> arrive(WaitId id, std::string_view key, std::int64_t worldSize);
+
+  /// `id` waits no longer: it gave up or is gone.
+  void cancelWait(WaitId id);
+
+  /// The waiter that a push to `name` ended did not pop: the next may.
+  void passOn(std::string_view name);
+
+  /// The waits ended since the last call, in the order in which they ended.
+  std::vector<Wake> takeWakes();
+
+  std::uint64_t contentBytes() const noexcept { return bytes_; }
+  std::size_t waitCount() const noexcept { return waits_.size(); }
+
+ private:
+  struct Wait;
+  struct Sleepers;
+  struct Entry;
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const noexcept {
+      return std::hash<std::string_view>{}(text);
+    }
+  };
+  using Map = std::unordered_map<std::string, Entry, Hash, std::equal_to<>>;
+  using Node = Map::value_type;
+  struct Before;
+  enum class Change : std::uint8_t { SET, PUSHED, TAKEN };
+  struct Growth {
+    std::uint64_t bytes = 0;
+    std::uint64_t keys = 0;
+  };
+
+  Node& nodeFor(std::string_view key);
+  void dropIfEmpty(Node& node);
+  Growth growthWith(std::string_view name, std::uint64_t bytes) const;
+  Result<Growth> growth(std::string_view key, std::uint64_t newSize) const;
+  Status admit(Growth more) const;
+  Status admitSize(std::uint64_t size) const;
+  Status admitValue(std::string_view key, std::uint64_t newSize) const;
+  void store(Node& node, std::string value);
+  void changed(Node& node, const Before& before, Change change);
+  void endBarriers(Node& node, std::int64_t count);
+  void end(Wait& wait, std::optional<std::string> element, std::optional<std::string> queue);
+  void link(Wait& wait, Node& node, std::list<Wait*>& list);
+  void unlink(Wait& wait);
+  Wait& newWait(WaitId id);
+
+  const StoreLimits limits_;
+  Map entries_;
+  std::unordered_map<WaitId, std::unique_ptr<Wait>> waits_;
+  std::vector<Wake> wakes_;
+  std::size_t valueCount_ = 0;
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace unisono

@@ -1,0 +1,162 @@
+#include "unisono/store/store.hpp"
+
+#include <atomic>
+#include <utility>
+
+#include "base/bytes.hpp"
+#include "base/env.hpp"
+#include "store/common.hpp"
+
+namespace unisono {
+namespace {
+
+UNISONO_KNOB(double, kTimeout, "UNISONO_TIMEOUT", "0",
+             "seconds after which waiting calls give up; 0 = 300 for stores and connecting");
+
+[[noreturn]] void refuse(std::string_view what) {
+  throw NotSupportedError({.reason = Reason::USAGE,
+                           .what = std::string(what),
+                           .hint = "use a TCPStore or HashStore, which offer every operation"});
+}
+
+}  // namespace
+
+Milliseconds checkedTimeout(Milliseconds timeout) {
+  UNISONO_CHECK(timeout.count() >= 0, "a store timeout must not be negative, but is ",
+                timeout.count(), "ms; 0 means one check without waiting");
+  return timeout;
+}
+
+Milliseconds defaultTimeout() {
+  const double seconds = kTimeout.value();
+  return seconds > 0 ? Milliseconds(static_cast<std::int64_t>(seconds * 1000))
+                     : Store::kDefaultTimeout;
+}
+
+struct Store::State {
+  std::atomic<std::int64_t> timeoutMs;
+};
+
+Store::Store() : state_(new State{defaultTimeout().count()}) {}
+Store::~Store() = default;
+
+std::chrono::milliseconds Store::timeout() const {
+  return Milliseconds(state_->timeoutMs.load(std::memory_order_relaxed));
+}
+
+void Store::setTimeout(std::chrono::milliseconds timeout) {
+  state_->timeoutMs.store(checkedTimeout(timeout).count(), std::memory_order_relaxed);
+}
+
+void Store::set(std::string_view key, std::string_view value) {
+  set(key, asBytes(value));
+}
+
+std::string Store::getString(std::string_view key) {
+  return std::string(asText(get(key)));
+}
+
+Bytes Store::compareSet(std::string_view, BytesView, BytesView) {
+  refuse("compareSet is not offered by this store: Not implemented.");
+}
+
+std::string Store::compareSet(std::string_view key, std::string_view expected,
+                              std::string_view desired) {
+  return std::string(asText(compareSet(key, asBytes(expected), asBytes(desired))));
+}
+
+std::int64_t Store::deletePrefix(std::string_view prefix) {
+  std::int64_t deleted = 0;
+  for (const std::string& key : listKeys()) {
+    if (key.starts_with(prefix) && deleteKey(key)) {
+      ++deleted;
+    }
+  }
+  return deleted;
+}
+
+std::vector<std::string> Store::listKeys() {
+  refuse("listKeys support is not implemented by this store");
+}
+
+void Store::append(std::string_view key, BytesView value) {
+  const std::string name(key);
+  Bytes expected = check({name}) ? get(key) : Bytes{};
+  // compareSet says what it found, not whether it stored: the new value coming back means
+  // stored, anything else is what to try again on.
+  for (const Deadline deadline = Deadline::after(timeout());;) {
+    Bytes desired = expected;
+    desired.insert(desired.end(), value.begin(), value.end());
+    Bytes now = compareSet(key, expected, desired);
+    if (now == desired) {
+      return;
+    }
+    if (deadline.expired()) {
+      throw DistStoreError({.reason = Reason::TIMEOUT,
+                            .what = str("append timeout after ", timeout().count(),
+                                        "ms: others kept changing key ", key),
+                            .op = "append"});
+    }
+    // For a key that was deleted meanwhile compareSet returns `expected`: start from nothing.
+    expected = now == expected && !check({name}) ? Bytes{} : std::move(now);
+  }
+}
+
+void Store::append(std::string_view key, std::string_view value) {
+  append(key, asBytes(value));
+}
+
+std::vector<Bytes> Store::multiGet(std::span<const std::string> keys) {
+  wait(keys, timeout());
+  std::vector<Bytes> values;
+  values.reserve(keys.size());
+  for (const std::string& key : keys) {
+    values.push_back(get(key));
+  }
+  return values;
+}
+
+void Store::multiSet(std::span<const std::string> keys, std::span<const Bytes> values) {
+  checkSameSize(keys, values);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    set(keys[i], values[i]);
+  }
+}
+
+void Store::queuePush(std::string_view, BytesView) {
+  refuse("queue support is not implemented by this store");
+}
+
+void Store::queuePush(std::string_view key, std::string_view value) {
+  queuePush(key, asBytes(value));
+}
+
+Bytes Store::queuePop(std::string_view, bool) {
+  refuse("queue support is not implemented by this store");
+}
+
+std::int64_t Store::queueLen(std::string_view) {
+  refuse("queue support is not implemented by this store");
+}
+
+void Store::barrier(std::string_view key, std::int64_t worldSize,
+                    std::chrono::milliseconds timeout) {
+  checkedTimeout(timeout);
+  const std::string members = str(key, "/num_members");
+  const std::string last = str(key, "/last_member");
+  if (add(members, 1) >= worldSize) {
+    set(last, std::string_view("1"));
+  }
+  wait({last}, timeout);
+}
+
+StoreTimeoutGuard::StoreTimeoutGuard(Store& store, std::chrono::milliseconds timeout)
+    : store_(store), before_(store.timeout()) {
+  store_.setTimeout(timeout);
+}
+
+StoreTimeoutGuard::~StoreTimeoutGuard() {
+  store_.setTimeout(before_);
+}
+
+}  // namespace unisono

@@ -1,0 +1,411 @@
+#include "store/tcp/client.hpp"
+
+#include <utility>
+
+#include "base/bytes.hpp"
+#include "base/gate.hpp"
+#include "base/str.hpp"
+#include "base/wait.hpp"
+#include "store/tcp/dial.hpp"
+
+namespace unisono::tcp {
+namespace {
+
+// More writes than this are not left unacknowledged, so that the server never has to keep more
+// than a few kilobytes of answers for us.
+constexpr std::size_t kMostUnacknowledged = 4096;
+
+// Threads beyond this many wait for a connection to become free.
+constexpr std::size_t kMostConnections = 256;
+
+constexpr std::uint32_t kFenceNonce = 0x756e6973;
+
+}  // namespace
+
+StoreClient::StoreClient(Options options, Milliseconds connectTimeout)
+    : options_(std::move(options)) {
+  const Call call("connect", {}, connectTimeout);
+  std::unique_ptr<Connection> first = dial(options_.host, options_.port, call);
+  traits_ = first->traits;
+  socketText_ = str("SocketImpl(fd=", first->socket().fd(),
+                    ", addr=", first->socket().localAddress().textForRepr(),
+                    ", remote=", first->socket().peerAddress().textForRepr(), ")");
+  const MutexLock lock(mutex_);
+  slots_.push_back({.connection = std::move(first), .busy = false, .dirty = false});
+}
+
+StoreClient::~StoreClient() = default;
+
+StoreClient::Slot* StoreClient::freeSlot() {
+  Slot* free = nullptr;
+  for (Slot& slot : slots_) {
+    if (slot.dirty) {  // only this one may be used, see the head of client.hpp
+      return slot.busy ? nullptr : &slot;
+    }
+    free = free == nullptr && !slot.busy ? &slot : free;
+  }
+  if (free == nullptr && slots_.size() < kMostConnections) {
+    free = &slots_.emplace_back();
+  }
+  return free;
+}
+
+StoreClient::Slot& StoreClient::take(const Call& call, Use use) {
+  Slot* slot = nullptr;
+  {
+    const MutexLock lock(mutex_);
+    CondWaitable on(changed_, mutex_);
+    const WaitContext wait{.deadline = call.deadline,
+                           .subject = [&] { return str("another thread's ", call.op); }};
+    const auto ready = [&]() UNISONO_NO_ANALYSIS {  // waitUntil looks with the lock held
+      slot = closing_ || lost_ ? nullptr : freeSlot();
+      return closing_ || lost_ || slot != nullptr;
+    };
+    const bool inTime = waitUntil(ready, wait, on);
+    if (closing_) {
+      Gate::refuse("TCPStore");
+    }
+    if (lost_) {
+      throw DistNetworkError(*lost_);
+    }
+    if (!inTime) {
+      throw DistStoreError(
+          {.reason = Reason::TIMEOUT,
+           .what = str(call.op, " gave up: wait timeout after ", call.timeout.count(),
+                       "ms behind other threads' calls on this store"),
+           .op = std::string(call.op)});
+    }
+    slot->busy = true;
+    slot->dirty = slot->dirty || use == Use::WRITING;
+  }
+  if (!slot->connection) {
+    connectSlot(*slot, call);
+  }
+  return *slot;
+}
+
+void StoreClient::connectSlot(Slot& slot, const Call& call) {
+  try {
+    Call watched = call;
+    watched.abandoned = &closing_;
+    std::unique_ptr<Connection> made = redial(options_.host, options_.port, watched);
+    if (made->native() != traits_.native) {
+      throw DistNetworkError({.reason = Reason::STORE_LOST,
+                              .what = str("another server than before answers at ", made->place()),
+                              .op = std::string(call.op)});
+    }
+    const MutexLock lock(mutex_);
+    if (closing_) {  // shutdown() has been here and could not see this connection
+      Gate::refuse("TCPStore");
+    }
+    slot.connection = std::move(made);
+  } catch (...) {
+    giveBack(slot);
+    throw;
+  }
+}
+
+void StoreClient::giveBack(Slot& slot) noexcept {
+  const MutexLock lock(mutex_);
+  if (!slot.connection || slot.connection->broken()) {
+    slots_.remove_if([&](const Slot& other) { return &other == &slot; });
+  } else {
+    slot.busy = false;
+  }
+  changed_.notifyAll();
+}
+
+void StoreClient::setClean(Slot& slot) noexcept {
+  const MutexLock lock(mutex_);
+  if (slot.dirty) {
+    slot.dirty = false;
+    changed_.notifyAll();
+  }
+}
+
+void StoreClient::rethrow(const DistError& error) {
+  const MutexLock lock(mutex_);
+  if (closing_) {
+    Gate::refuse("TCPStore");
+  }
+  if (error.reason() == Reason::STORE_LOST && !lost_) {
+    lost_ = error.facts();
+    changed_.notifyAll();
+  }
+  throw;
+}
+
+void StoreClient::shutdown() noexcept {
+  const MutexLock lock(mutex_);
+  closing_ = true;
+  for (const Slot& slot : slots_) {
+    if (slot.connection) {
+      slot.connection->shutdown();
+    }
+  }
+  changed_.notifyAll();
+}
+
+void StoreClient::throwRefused(const std::optional<ErrorFacts>& refused) {
+  if (refused) {
+    throw DistStoreError(*refused);
+  }
+}
+
+/// Reads the verdicts of earlier writes; the first refusal among them is for the caller to throw
+/// once the connection is back in step.
+std::optional<ErrorFacts> StoreClient::readAcknowledgements(const Lease& lease, const Call& call) {
+  std::optional<ErrorFacts> refused;
+  if (lease->unacknowledged == 0) {
+    return refused;
+  }
+  const Call earlier("an earlier write", {}, call.timeout);
+  for (; lease->unacknowledged > 0; --lease->unacknowledged) {
+    if (lease->byte(call) == static_cast<std::uint8_t>(Verdict::REFUSED)) {
+      const ErrorFacts facts = lease->refusal(earlier);
+      refused = refused ? refused : facts;
+    }
+  }
+  setClean(lease.slot());
+  return refused;
+}
+
+/// Returns when the server has carried out everything sent on this connection.
+void StoreClient::fence(const Lease& lease, const Call& call) {
+  if (lease->native()) {
+    throwRefused(readAcknowledgements(lease, call));
+    return;
+  }
+  const RequestWriter ping = RequestWriter().begin(Query::PING).u32(kFenceNonce);
+  exchange(lease, call, ping, [&](Connection& connection) { return connection.u32(call); });
+}
+
+void StoreClient::writeOnly(const Call& call, const RequestWriter& request) {
+  checkCommand(call, request.bytes().size());
+  const auto write = [&](const Lease& lease) {
+    lease->send(request.bytes(), call);
+    if (lease->native()) {
+      ++lease->unacknowledged;
+    } else {
+      lease->unfenced = true;
+    }
+    if (options_.syncWrites || lease->unacknowledged >= kMostUnacknowledged) {
+      fence(lease, call);
+    }
+  };
+  during(call, write, Use::WRITING);
+}
+
+void StoreClient::set(const std::string& key, std::string_view value, Milliseconds timeout) {
+  const Call call("set", {&key, 1}, timeout);
+  checkKey(call, key);
+  checkValue(call, value.size());
+  writeOnly(call, RequestWriter().begin(Query::SET, traits_.native).blob(key).blob(value));
+}
+
+void StoreClient::append(const std::string& key, std::string_view value, Milliseconds timeout) {
+  const Call call("append", {&key, 1}, timeout);
+  checkKey(call, key);
+  checkValue(call, value.size());
+  writeOnly(call, RequestWriter().begin(Query::APPEND, traits_.native).blob(key).blob(value));
+}
+
+void StoreClient::push(const std::string& key, std::string_view value, Milliseconds timeout) {
+  const Call call("queue_push", {&key, 1}, timeout);
+  requireQueues(call);
+  checkKey(call, key);
+  checkValue(call, value.size());
+  writeOnly(call, RequestWriter().begin(Query::QUEUE_PUSH, traits_.native).blob(key).blob(value));
+}
+
+void StoreClient::multiSet(std::span<const std::string> keys, std::span<const Bytes> values,
+                           Milliseconds timeout) {
+  const Call call("multi_set", keys, timeout);
+  checkKeys(call, keys);
+  RequestWriter request;
+  request.begin(Query::MULTI_SET, traits_.native).i64(static_cast<std::int64_t>(keys.size()));
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    checkValue(call, values[i].size());
+    request.blob(keys[i]).blob(asText(values[i]));
+  }
+  writeOnly(call, request);
+}
+
+std::int64_t StoreClient::add(const std::string& key, std::int64_t delta, Milliseconds timeout) {
+  const Call call("add", {&key, 1}, timeout);
+  checkKey(call, key);
+  const bool native = traits_.native;
+  return ask(call, RequestWriter().begin(Query::ADD, native).blob(key).i64(delta),
+             [&](Connection& connection) {
+               if (native) {
+                 connection.verdict(call);
+               }
+               return connection.i64(call);
+             });
+}
+
+std::string StoreClient::compareSet(const std::string& key, std::string_view expected,
+                                    std::string_view desired, Milliseconds timeout) {
+  const Call call("compare_set", {&key, 1}, timeout);
+  checkKey(call, key);
+  checkValue(call, expected.size());
+  checkValue(call, desired.size());
+  const bool native = traits_.native;
+  RequestWriter request;
+  request.begin(Query::COMPARE_SET, native).blob(key).blob(expected).blob(desired);
+  checkCommand(call, request.bytes().size());
+  return ask(call, request, [&](Connection& connection) {
+    if (native) {
+      connection.verdict(call);
+      static_cast<void>(connection.byte(call));  // stored, different or missing: told by the value
+    }
+    return connection.blob(call);
+  });
+}
+
+bool StoreClient::check(std::span<const std::string> keys, Milliseconds timeout) {
+  const Call call("check", keys, timeout);
+  checkKeys(call, keys);
+  const RequestWriter request = RequestWriter().begin(Query::CHECK).keys(keys);
+  checkCommand(call, request.bytes().size());
+  return ask(call, request, [&](Connection& connection) {
+    const std::uint8_t answer = connection.byte(call);
+    if (answer != kReady && answer != kNotReady) {
+      connection.outOfStep(call, str("the byte ", answer));
+    }
+    return answer == kReady;
+  });
+}
+
+bool StoreClient::remove(const std::string& key, Milliseconds timeout) {
+  const Call call("delete_key", {&key, 1}, timeout);
+  checkKey(call, key);
+  return ask(call, RequestWriter().begin(Query::DELETE_KEY).blob(key),
+             [&](Connection& connection) { return connection.i64(call) > 0; });
+}
+
+std::int64_t StoreClient::removePrefix(const std::string& prefix, Milliseconds timeout) {
+  const Call call("delete_prefix", {&prefix, 1}, timeout);
+  checkKey(call, prefix);
+  if (!traits_.native) {
+    std::int64_t removed = 0;
+    for (const std::string& key : listKeys(timeout)) {
+      removed += key.starts_with(prefix) && remove(key, timeout) ? 1 : 0;
+    }
+    return removed;
+  }
+  return ask(call, RequestWriter().begin(Query::DELETE_PREFIX, true).blob(prefix),
+             [&](Connection& connection) {
+               connection.verdict(call);
+               return connection.i64(call);
+             });
+}
+
+std::int64_t StoreClient::numKeys(Milliseconds timeout) {
+  const Call call("num_keys", {}, timeout);
+  return ask(call, RequestWriter().begin(Query::NUM_KEYS),
+             [&](Connection& connection) { return connection.i64(call); });
+}
+
+std::vector<std::string> StoreClient::listKeys(Milliseconds timeout) {
+  const Call call("list_keys", {}, timeout);
+  return ask(call, RequestWriter().begin(Query::LIST_KEYS), [&](Connection& connection) {
+    std::vector<std::string> keys;
+    for (std::int64_t left = connection.i64(call); left > 0; --left) {
+      keys.push_back(connection.blob(call));
+    }
+    return keys;
+  });
+}
+
+std::int64_t StoreClient::queueLength(const std::string& key, Milliseconds timeout) {
+  const Call call("queue_len", {&key, 1}, timeout);
+  requireQueues(call);
+  checkKey(call, key);
+  return ask(call, RequestWriter().begin(Query::QUEUE_LEN).blob(key),
+             [&](Connection& connection) { return connection.i64(call); });
+}
+
+std::optional<std::string> StoreClient::tryPop(const std::string& key, Milliseconds timeout) {
+  const Call call("queue_pop", {&key, 1}, timeout);
+  requireQueues(call);
+  checkKey(call, key);
+  return ask(call, RequestWriter().begin(Query::QUEUE_POP).blob(key),
+             [&](Connection& connection) -> std::optional<std::string> {
+               return connection.i64(call) > 0 ? std::optional(connection.blob(call))
+                                               : std::nullopt;
+             });
+}
+
+/// PyTorch's poll server has no queues, and closes the connection of who asks for one. So it is
+/// asked once, on a connection that is used for nothing else.
+void StoreClient::requireQueues(const Call& call) {
+  if (traits_.native) {
+    return;
+  }
+  std::optional<bool> has;
+  {
+    const MutexLock lock(mutex_);
+    has = hasQueues_;
+  }
+  if (!has) {
+    const std::unique_ptr<Connection> probe = dial(options_.host, options_.port, call);
+    try {
+      probe->send(RequestWriter().begin(Query::QUEUE_LEN).blob(call.keys.front()).bytes(), call);
+      static_cast<void>(probe->i64(call));
+      has = true;
+    } catch (const DistNetworkError&) {
+      static_cast<void>(numKeys(call.timeout));  // throws when the store is lost altogether
+      has = false;
+    }
+    const MutexLock lock(mutex_);
+    hasQueues_ = has;
+  }
+  if (!*has) {
+    throw NotSupportedError(
+        {.reason = Reason::USAGE,
+         .what = str(call.op, " is not possible: the server at ",
+                     HostPort{options_.host, options_.port}.text(), " has no queues"),
+         .hint = "it is PyTorch's old server: start it with use_libuv=True, or use one of ours",
+         .op = std::string(call.op)});
+  }
+}
+
+void StoreClient::overLimit(const Call& call, std::string_view what, std::uint64_t is,
+                            std::uint64_t most) const {
+  throw DistStoreError({.reason = Reason::LIMIT,
+                        .what = str(call.op, " was not sent: ", what, " of ", is,
+                                    " is over the store's limit of ", most),
+                        .hint = "a store is for small control data: send large data through a "
+                                "collective, or split it",
+                        .op = std::string(call.op)});
+}
+
+void StoreClient::checkKey(const Call& call, std::string_view key) const {
+  if (key.size() > traits_.limits.keyBytes) {
+    overLimit(call, "a key size in bytes", key.size(), traits_.limits.keyBytes);
+  }
+}
+
+void StoreClient::checkKeys(const Call& call, std::span<const std::string> keys) const {
+  if (keys.size() > traits_.limits.keysPerCommand) {
+    overLimit(call, "a number of keys", keys.size(), traits_.limits.keysPerCommand);
+  }
+  for (const std::string& key : keys) {
+    checkKey(call, key);
+  }
+}
+
+void StoreClient::checkValue(const Call& call, std::uint64_t size) const {
+  if (size > traits_.limits.valueBytes) {
+    overLimit(call, "a value size in bytes", size, traits_.limits.valueBytes);
+  }
+}
+
+void StoreClient::checkCommand(const Call& call, std::uint64_t size) const {
+  if (size > traits_.limits.commandBytes) {
+    overLimit(call, "a total size in bytes", size, traits_.limits.commandBytes);
+  }
+}
+
+}  // namespace unisono::tcp

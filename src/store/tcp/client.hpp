@@ -1,0 +1,172 @@
+// StoreClient: the calls of a store, as requests to a server.
+//
+// Several threads may be inside at once. Each takes a connection for as long as it
+// needs it; a further one is opened when all are taken, so that a thread that waits
+// holds up nobody.
+//
+// Read-your-writes: a write that has returned is seen by every later call on this
+// object, whichever connection that uses. Writes are not waited for, so a connection
+// with unacknowledged writes is *dirty*, from the moment a writer takes it; at most
+// one is, and until it is clean only it is used.
+//
+// Keys here are wire keys: TCPStore puts the "/" in front.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "unisono/store/store.hpp"
+
+#include "base/mutex.hpp"
+#include "store/tcp/connection.hpp"
+
+namespace unisono::tcp {
+
+class StoreClient {
+ public:
+  struct Options {
+    std::string host;
+    std::uint16_t port = 0;
+    bool syncWrites = false;
+  };
+
+  /// Connects and says hello; retries until the timeout has passed.
+  StoreClient(Options options, Milliseconds connectTimeout);
+  ~StoreClient();
+  StoreClient(const StoreClient&) = delete;
+  StoreClient& operator=(const StoreClient&) = delete;
+
+  void set(const std::string& key, std::string_view value, Milliseconds timeout);
+  void append(const std::string& key, std::string_view value, Milliseconds timeout);
+  void push(const std::string& key, std::string_view value, Milliseconds timeout);
+  void multiSet(std::span<const std::string> keys, std::span<const Bytes> values,
+                Milliseconds timeout);
+  std::int64_t add(const std::string& key, std::int64_t delta, Milliseconds timeout);
+  std::string compareSet(const std::string& key, std::string_view expected,
+                         std::string_view desired, Milliseconds timeout);
+  bool check(std::span<const std::string> keys, Milliseconds timeout);
+  bool remove(const std::string& key, Milliseconds timeout);
+  std::int64_t removePrefix(const std::string& prefix, Milliseconds timeout);
+  std::int64_t numKeys(Milliseconds timeout);
+  std::vector<std::string> listKeys(Milliseconds timeout);
+  std::int64_t queueLength(const std::string& key, Milliseconds timeout);
+  std::optional<std::string> tryPop(const std::string& key, Milliseconds timeout);
+
+  // These wait, up to `timeout`.
+  std::string get(const std::string& key, Milliseconds timeout);
+  std::vector<std::string> multiGet(std::span<const std::string> keys, Milliseconds timeout);
+  void wait(std::span<const std::string> keys, Milliseconds timeout);
+  std::string pop(const std::string& key, Milliseconds timeout);
+  void barrier(const std::string& key, std::int64_t worldSize, Milliseconds timeout);
+
+  /// Ends the calls inside, with SHUTDOWN; later ones fail at once.
+  void shutdown() noexcept;
+
+  const ServerTraits& traits() const noexcept { return traits_; }
+  /// "SocketImpl(fd=3, addr=[localhost]:40172, remote=[localhost]:29500)"
+  const std::string& describeSocket() const noexcept { return socketText_; }
+
+ private:
+  struct Slot {
+    std::unique_ptr<Connection> connection;  // null while it is being opened
+    bool busy = true;
+    bool dirty = false;
+  };
+
+  enum class Use : std::uint8_t { READING, WRITING };
+
+  /// A connection taken for one call.
+  class Lease {
+   public:
+    Lease(StoreClient& client, const Call& call, Use use)
+        : client_(client), slot_(client.take(call, use)) {}
+    ~Lease() { client_.giveBack(slot_); }
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    Connection& operator*() const noexcept { return *slot_.connection; }
+    Connection* operator->() const noexcept { return slot_.connection.get(); }
+    Slot& slot() const noexcept { return slot_; }
+
+   private:
+    StoreClient& client_;
+    Slot& slot_;
+  };
+
+  // Connections (client.cpp).
+  Slot& take(const Call& call, Use use) UNISONO_EXCLUDES(mutex_);
+  Slot* freeSlot() UNISONO_REQUIRES(mutex_);
+  void connectSlot(Slot& slot, const Call& call) UNISONO_EXCLUDES(mutex_);
+  void giveBack(Slot& slot) noexcept UNISONO_EXCLUDES(mutex_);
+  void setClean(Slot& slot) noexcept UNISONO_EXCLUDES(mutex_);
+  [[noreturn]] void rethrow(const DistError& error) UNISONO_EXCLUDES(mutex_);
+
+  /// Runs `body` with a connection, and remembers when the store is lost in it.
+  template <typename Body>
+  auto during(const Call& call, Body body, Use use = Use::READING) {
+    try {
+      const Lease lease(*this, call, use);
+      return body(lease);
+    } catch (const DistError& error) {
+      rethrow(error);
+    }
+  }
+
+  // Requests and replies (client.cpp).
+  void writeOnly(const Call& call, const RequestWriter& request);
+  std::optional<ErrorFacts> readAcknowledgements(const Lease& lease, const Call& call);
+  void fence(const Lease& lease, const Call& call);
+
+  /// Sends a request that is answered at once, and returns what `read` makes of the reply.
+  template <typename Read>
+  auto exchange(const Lease& lease, const Call& call, const RequestWriter& request, Read read) {
+    lease->send(request.bytes(), call);
+    const std::optional<ErrorFacts> refused = readAcknowledgements(lease, call);
+    auto reply = read(*lease);
+    lease->unfenced = false;
+    setClean(lease.slot());
+    throwRefused(refused);
+    return reply;
+  }
+  template <typename Read>
+  auto ask(const Call& call, const RequestWriter& request, Read read) {
+    return during(call, [&](const Lease& lease) { return exchange(lease, call, request, read); });
+  }
+  static void throwRefused(const std::optional<ErrorFacts>& refused);
+
+  // Waiting (client_wait.cpp).
+  std::optional<ErrorFacts> sendWaiting(const Lease& lease, const Call& call,
+                                        const RequestWriter& request);
+  static std::uint8_t firstByte(Connection& connection, const Call& call, bool* canceled);
+  template <typename Read>
+  auto awaitAnswer(const Lease& lease, const Call& call, const RequestWriter& request, Read read);
+  std::string popStock(const std::string& key, const Call& call);
+  [[noreturn]] static std::string giveUp(const Call& call, const std::string& place);
+
+  void requireQueues(const Call& call);
+  void checkKey(const Call& call, std::string_view key) const;
+  void checkKeys(const Call& call, std::span<const std::string> keys) const;
+  void checkValue(const Call& call, std::uint64_t size) const;
+  void checkCommand(const Call& call, std::uint64_t size) const;
+  [[noreturn]] void overLimit(const Call& call, std::string_view what, std::uint64_t is,
+                              std::uint64_t most) const;
+
+  const Options options_;
+  ServerTraits traits_;
+  std::string socketText_;
+
+  Mutex mutex_;
+  CondVar changed_;  // a slot became free or clean, or the store was lost
+  std::list<Slot> slots_ UNISONO_GUARDED_BY(mutex_);
+  std::optional<ErrorFacts> lost_ UNISONO_GUARDED_BY(mutex_);
+  std::atomic<bool> closing_{false};  // set once, under the lock; those who connect look without
+  std::optional<bool> hasQueues_ UNISONO_GUARDED_BY(mutex_);  // of the server, once it was asked
+};
+
+}  // namespace unisono::tcp

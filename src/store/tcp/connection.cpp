@@ -1,0 +1,200 @@
+#include "store/tcp/connection.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/str.hpp"
+
+namespace unisono::tcp {
+namespace {
+
+constexpr std::size_t kReadSize = 16 * 1024;
+
+// A reply longer than any that a server of ours would send is not a reply.
+constexpr std::uint64_t kLongestBlob = std::uint64_t{1} << 32U;
+
+std::string subjectOf(const Call& call, const std::string& place) {
+  return call.keys.empty()
+             ? str(call.op, " on the store at ", place)
+             : str("store key ", join(call.keys, ", ", 4), " at ", place, " (", call.op, ")");
+}
+
+}  // namespace
+
+Call::Call(std::string_view name, std::span<const std::string> about, Milliseconds limit)
+    : op(name),
+      keys(about),
+      timeout(limit),
+      start(systemClock().now()),
+      until(Deadline::after(limit)),
+      deadline(std::max(until, Deadline::after(kLeastAnswerTime))) {}
+
+Connection::Connection(Socket socket, std::string place)
+    : socket_(std::move(socket)), place_(std::move(place)) {}
+
+WaitContext Connection::waiting(Deadline until, const Call& call) const {
+  return {.deadline = until,
+          .subject = [this, &call] { return subjectOf(call, place_); },
+          .abandoned = call.abandoned};
+}
+
+void Connection::send(std::string_view bytes, const Call& call) {
+  const WaitContext wait = waiting(call.deadline, call);
+  const IoResult result = moving([&] { return socket_.sendAll(bytes, wait); });
+  if (result.outcome == IoOutcome::TIMED_OUT) {
+    unanswered(call);
+  }
+  if (!result.isDone()) {
+    lost(call, result, "send");
+  }
+}
+
+/// Receives more into the buffer; false when nothing came by `until`.
+bool Connection::fill(Deadline until, const Call& call) {
+  if (taken_ == in_.size()) {
+    in_.clear();
+    taken_ = 0;
+  }
+  const std::size_t had = in_.size();
+  in_.resize(had + kReadSize);
+  const WaitContext wait = waiting(until, call);
+  const IoResult result =
+      moving([&] { return socket_.recvSome(in_.data() + had, kReadSize, wait); });
+  in_.resize(had + result.bytes);
+  if (result.outcome == IoOutcome::TIMED_OUT) {
+    return false;
+  }
+  if (!result.isDone()) {
+    lost(call, result, "recv");
+  }
+  return true;
+}
+
+void Connection::read(char* data, std::size_t size, const Call& call) {
+  const std::size_t ready = std::min(size, in_.size() - taken_);
+  std::memcpy(data, in_.data() + taken_, ready);
+  taken_ += ready;
+  if (ready == size) {
+    return;
+  }
+  if (size - ready >= kReadSize) {  // large values go straight to where they belong
+    const WaitContext wait = waiting(call.deadline, call);
+    const IoResult result =
+        moving([&] { return socket_.recvExact(data + ready, size - ready, wait); });
+    if (result.outcome == IoOutcome::TIMED_OUT) {
+      unanswered(call);
+    }
+    if (!result.isDone()) {
+      lost(call, result, "recv");
+    }
+    return;
+  }
+  if (!fill(call.deadline, call)) {
+    unanswered(call);
+  }
+  read(data + ready, size - ready, call);
+}
+
+std::uint8_t Connection::byte(const Call& call) {
+  char raw = 0;
+  read(&raw, 1, call);
+  return static_cast<std::uint8_t>(raw);
+}
+
+std::uint32_t Connection::u32(const Call& call) {
+  std::uint32_t value = 0;
+  read(reinterpret_cast<char*>(&value), sizeof value, call);
+  return value;
+}
+
+std::int64_t Connection::i64(const Call& call) {
+  std::int64_t value = 0;
+  read(reinterpret_cast<char*>(&value), sizeof value, call);
+  return value;
+}
+
+std::string Connection::blob(const Call& call) {
+  const auto size = static_cast<std::uint64_t>(i64(call));
+  if (size > kLongestBlob) {
+    outOfStep(call, str("a value of ", size, " bytes"));
+  }
+  std::string bytes;
+  // In steps: a server that claims much and sends little must not cost us the memory.
+  constexpr std::uint64_t kStep = 8 * 1024 * 1024;
+  while (bytes.size() < size) {
+    const std::size_t had = bytes.size();
+    bytes.resize(had + std::min(kStep, size - had));
+    read(bytes.data() + had, bytes.size() - had, call);
+  }
+  return bytes;
+}
+
+std::optional<std::uint8_t> Connection::byteBy(Deadline until, const Call& call) {
+  if (taken_ == in_.size() && !fill(until, call)) {
+    return std::nullopt;
+  }
+  return byte(call);
+}
+
+void Connection::verdict(const Call& call) {
+  const std::uint8_t value = byte(call);
+  if (value == static_cast<std::uint8_t>(Verdict::REFUSED)) {
+    throw DistStoreError(refusal(call));
+  }
+  if (value != static_cast<std::uint8_t>(Verdict::DONE)) {
+    outOfStep(call, str("the verdict ", value));
+  }
+}
+
+ErrorFacts Connection::refusal(const Call& call) {
+  const std::string reason = blob(call);
+  const std::string text = blob(call);
+  return {.reason = reasonWithToken(reason).value_or(Reason::PROTOCOL),
+          .what = call.keys.empty()
+                      ? str(call.op, " was refused: ", text)
+                      : str(call.op, " of ", join(call.keys, ", ", 4), " was refused: ", text),
+          .op = std::string(call.op),
+          .host = place_};
+}
+
+void Connection::outOfStep(const Call& call, std::string_view what) {
+  broken_ = true;
+  throw DistNetworkError({.reason = Reason::PROTOCOL,
+                          .what = str("the server at ", place_, " answered ", call.op, " with ",
+                                      what, ", which makes no sense"),
+                          .hint = "is a TCPStore server listening there?",
+                          .op = std::string(call.op),
+                          .host = place_});
+}
+
+void Connection::unanswered(const Call& call) {
+  broken_ = true;
+  const std::string about = call.keys.empty() ? "" : str(", keys: ", join(call.keys, ", "));
+  throw DistStoreError(
+      {.reason = Reason::TIMEOUT,
+       .what = str(call.op, " gave up: wait timeout after ", call.timeout.count(), "ms", about,
+                   ". The server at ", place_,
+                   " does not answer; whether it carried out the call is not known"),
+       .hint = "is the server's process stopped or its host overloaded?",
+       .op = std::string(call.op),
+       .host = place_,
+       .elapsed = elapsedSince(call.start)});
+}
+
+void Connection::lost(const Call& call, const IoResult& result, std::string_view verb) {
+  broken_ = true;
+  const std::string how = result.outcome == IoOutcome::CLOSED
+                              ? str("Failed to ", verb,
+                                    ", got 0 bytes. Connection was likely closed. Did the remote "
+                                    "server shutdown or crash?")
+                              : result.text();
+  throw DistNetworkError({.reason = Reason::STORE_LOST,
+                          .what = str("lost the store at ", place_, " during ", call.op, ": ", how),
+                          .hint = "look at the process that runs the server",
+                          .op = std::string(call.op),
+                          .host = place_,
+                          .elapsed = elapsedSince(call.start)});
+}
+
+}  // namespace unisono::tcp

@@ -1,0 +1,288 @@
+#include "store/tcp/core.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/bytes.hpp"
+#include "base/str.hpp"
+
+namespace unisono::tcp {
+namespace {
+
+// How long a waiter that a push woke may take to pop before the next one is woken.
+constexpr Milliseconds kClaimTime(100);
+
+// How often all connections are looked at.
+constexpr Milliseconds kSweepPeriod(1000);
+
+// A reply buffer larger than this is given back once it has been sent.
+constexpr std::size_t kKeepCapacity = 512;
+
+std::string capabilityRecord(const StoreLimits& limits) {
+  std::string record;
+  ByteWriter writer(record);
+  writer.number(kCapabilityVersion);
+  writer.number(kFeatureAnswered);
+  writer.number(limits.keyBytes);
+  writer.number(limits.valueBytes);
+  writer.number(limits.keysPerCommand);
+  writer.number(limits.commandBytes);
+  return record;
+}
+
+/// What a first byte that is not ours probably belongs to.
+std::string_view guessProtocol(std::uint8_t first) {
+  if (first == 0x16) {
+    return "TLS";
+  }
+  if (first >= 'A' && first <= 'Z') {
+    return "HTTP";
+  }
+  if (first == '*' || first == '$') {
+    return "Redis";
+  }
+  return "something else";
+}
+
+}  // namespace
+
+StoreCore::StoreCore(const StoreLimits& limits)
+    : limits_(limits), capabilities_(capabilityRecord(limits)), table_(limits) {}
+
+Session* StoreCore::find(ConnectionId id) {
+  const auto found = sessions_.find(id);
+  return found == sessions_.end() ? nullptr : found->second.get();
+}
+
+const Session* StoreCore::find(ConnectionId id) const {
+  const auto found = sessions_.find(id);
+  return found == sessions_.end() ? nullptr : found->second.get();
+}
+
+void StoreCore::touch(Session& session) {
+  if (!session.touched) {
+    touched_.push_back(session.id);
+    session.touched = true;
+  }
+}
+
+/// From here on the connection gets nothing but what has been said to it already: a push that
+/// comes before it is closed is for somebody else.
+void StoreCore::fail(Session& session, Status why) {
+  if (session.closing) {
+    return;
+  }
+  session.closing = std::move(why);
+  session.parser.discard();
+  countPartial(session);
+  table_.cancelWait(session.id);
+  session.pending.reset();
+  touch(session);
+}
+
+void StoreCore::open(ConnectionId id, std::string peer, TimePoint now) {
+  sessions_.emplace(id, std::make_unique<Session>(id, std::move(peer), limits_, now));
+  unvalidated_.push_back(id);
+  if (unvalidated_.size() > limits_.unvalidated) {
+    fail(*find(unvalidated_.front()),
+         {Reason::LIMIT, str("it was the oldest of more than ", limits_.unvalidated,
+                             " connections that had not said hello")});
+    unvalidated_.pop_front();
+  }
+}
+
+void StoreCore::close(ConnectionId id) {
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end()) {
+    return;
+  }
+  const std::unique_ptr<Session> session = std::move(found->second);
+  sessions_.erase(found);
+  if (!session->validated) {
+    unvalidated_.remove(id);
+  }
+  unsentBytes_ -= session->counted;
+  partialBytes_ -= session->partial;
+  table_.cancelWait(id);
+  if (session->claim) {
+    table_.passOn(*session->claim);
+  }
+  answerWakes(session->lastByte);
+}
+
+void StoreCore::receive(ConnectionId id, std::string_view bytes, TimePoint now) {
+  Session* session = find(id);
+  if (session == nullptr || session->closing || bytes.empty()) {
+    return;
+  }
+  Status status = session->validated ? Status::ok() : takeHello(*session, bytes);
+  std::string_view rest = bytes;
+  while (status.isOk() && !session->closing) {
+    const RequestParser::Step step = session->parser.next(&rest, &request_);
+    if (step == RequestParser::Step::NEED_MORE) {
+      break;
+    }
+    status = step == RequestParser::Step::BAD
+                 ? refuse(*session, request_, session->parser.failure())
+                 : takeRequest(*session, request_);
+    answerWakes(now);  // before the next request can take away what woke somebody
+    settle(*session, now);
+  }
+  session->lastByte = session->validated ? now : session->lastByte;  // a hello has one deadline
+  countPartial(*session);
+  if (!status.isOk()) {
+    fail(*session, std::move(status));
+  }
+  while (partialBytes_ > limits_.partialTotal) {
+    failLargestPartial();
+  }
+}
+
+void StoreCore::countPartial(Session& session) {
+  partialBytes_ -= session.partial;
+  session.partial = session.parser.partialBytes();
+  partialBytes_ += session.partial;
+}
+
+/// Whoever just went over the limit may be a modest client in a store that another one fills.
+void StoreCore::failLargestPartial() {
+  const auto largest = std::max_element(
+      sessions_.begin(), sessions_.end(),
+      [](const auto& a, const auto& b) { return a.second->partial < b.second->partial; });
+  Session& session = *largest->second;
+  fail(session, {Reason::LIMIT, str("its incomplete request of ", formatBytes(session.partial),
+                                    " was the largest when those of all connections exceeded ",
+                                    formatBytes(limits_.partialTotal))});
+}
+
+/// Counts what has been added to the replies of `session`, and asks for it to be sent.
+void StoreCore::settle(Session& session, TimePoint now) {
+  if (session.unsent() == session.counted) {
+    return;
+  }
+  session.lastSent = session.counted == 0 ? now : session.lastSent;
+  unsentBytes_ += session.unsent() - session.counted;
+  session.counted = session.unsent();
+  touch(session);
+  if (session.unsent() > limits_.unsentBytes) {
+    fail(session, {Reason::LIMIT, str("it does not take its replies: more than ",
+                                      formatBytes(limits_.unsentBytes), " wait for it")});
+  }
+}
+
+/// Looks at the first bytes of a connection before anything else does.
+Status StoreCore::takeHello(const Session& session, std::string_view bytes) const {
+  const auto first = static_cast<std::uint8_t>(bytes.front());
+  if (session.parser.idle() && first != static_cast<std::uint8_t>(Query::VALIDATE)) {
+    return {Reason::PROTOCOL, str("it speaks ", guessProtocol(first),
+                                  ", but this port serves the TCPStore protocol")};
+  }
+  return Status::ok();
+}
+
+Status StoreCore::takeRequest(Session& session, Request& request) {
+  if (session.validated) {
+    return execute(session, request);
+  }
+  if (request.number != kMagic) {
+    return {Reason::PROTOCOL, "it said hello with a wrong magic number"};
+  }
+  session.validated = true;
+  unvalidated_.remove(session.id);
+  return Status::ok();
+}
+
+void StoreCore::tick(TimePoint now) {
+  for (const ConnectionId id : std::exchange(claims_, {})) {
+    Session* session = find(id);
+    if (session == nullptr) {
+      continue;
+    }
+    session->claimListed = session->claim && now - session->claimedAt <= kClaimTime;
+    if (session->claimListed) {
+      claims_.push_back(id);
+    } else if (session->claim) {
+      releaseClaim(*session);
+    }
+  }
+  answerWakes(now);
+  if (now >= nextSweep_) {
+    nextSweep_ = now + kSweepPeriod;
+    sweep(now);
+  }
+}
+
+/// Looks at every connection for one that keeps the server waiting.
+void StoreCore::sweep(TimePoint now) {
+  for (const auto& [id, session] : sessions_) {
+    if (session->closing) {
+      continue;
+    }
+    if (!session->validated && now - session->lastByte > limits_.helloTime) {
+      fail(*session, {Reason::TIMEOUT,
+                      str("it did not say hello within ", formatDuration(limits_.helloTime))});
+    } else if (!session->parser.idle() && now - session->lastByte > limits_.stalledCommand) {
+      fail(*session, {Reason::TIMEOUT, str("it stopped in the middle of a request for ",
+                                           formatDuration(limits_.stalledCommand))});
+    } else if (session->unsent() > 0 && now - session->lastSent > limits_.stalledReader) {
+      fail(*session, {Reason::TIMEOUT, str("it took none of its replies for ",
+                                           formatDuration(limits_.stalledReader))});
+    }
+  }
+}
+
+std::vector<ConnectionId> StoreCore::takeTouched() {
+  for (const ConnectionId id : touched_) {
+    if (Session* session = find(id)) {
+      session->touched = false;
+    }
+  }
+  return std::exchange(touched_, {});
+}
+
+std::string_view StoreCore::unsent(ConnectionId id) const {
+  const Session* session = find(id);
+  return session == nullptr ? std::string_view()
+                            : std::string_view(session->out).substr(session->sent);
+}
+
+void StoreCore::sent(ConnectionId id, std::size_t count, TimePoint now) {
+  Session* session = find(id);
+  if (session == nullptr || count == 0) {
+    return;
+  }
+  session->sent += count;
+  session->counted -= count;
+  session->lastSent = now;
+  unsentBytes_ -= count;
+  if (session->unsent() == 0 && session->out.capacity() <= kKeepCapacity) {
+    session->out.clear();
+    session->sent = 0;
+  } else if (session->sent >= session->unsent()) {
+    // Not erase(): what was sent is to be given back, even if there is always more to send.
+    std::string(session->out, session->sent).swap(session->out);
+    session->sent = 0;
+  }
+}
+
+bool StoreCore::wantsRead(ConnectionId id) const {
+  const Session* session = find(id);
+  if (session == nullptr || session->closing) {
+    return false;
+  }
+  const bool own = session->unsent() > limits_.unsentPause;
+  const bool all = session->unsent() > 0 && unsentBytes_ > limits_.unsentTotal;
+  return !own && !all;
+}
+
+std::string_view StoreCore::peer(ConnectionId id) const {
+  const Session* session = find(id);
+  return session == nullptr ? std::string_view() : session->peer;
+}
+
+const Status* StoreCore::closing(ConnectionId id) const {
+  const Session* session = find(id);
+  return session != nullptr && session->closing ? &*session->closing : nullptr;
+}
+
+}  // namespace unisono::tcp

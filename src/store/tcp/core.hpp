@@ -1,0 +1,111 @@
+// StoreCore: the store server without sockets, threads or clocks.
+//
+// Bytes of numbered connections go in, bytes for them come out:
+//
+//   core.open(7, "127.0.0.1:4711", now);
+//   core.receive(7, bytes, now);
+//   for (ConnectionId id : core.takeTouched()) { … core.unsent(id) … core.sent(id, n, now) … }
+//
+// Both servers (libuv, poll), the tests and the simulation drive the same core.
+// Thread safety: none; one thread, or the owner serialises.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "store/kv_table.hpp"
+#include "store/tcp/session.hpp"
+
+namespace unisono::tcp {
+
+class StoreCore {
+ public:
+  explicit StoreCore(const StoreLimits& limits = {});
+
+  /// A connection has been accepted; `peer` is its address for messages.
+  void open(ConnectionId id, std::string peer, TimePoint now);
+
+  /// Bytes have arrived.
+  void receive(ConnectionId id, std::string_view bytes, TimePoint now);
+
+  /// The connection is gone; whatever it waited for or half said is forgotten.
+  void close(ConnectionId id);
+
+  /// Time has passed: finds those who never said hello, stopped in the middle of a request,
+  /// or do not take their replies. Call a few times a second.
+  void tick(TimePoint now);
+
+  /// Connections that have something to send or are to be closed, since the last call.
+  std::vector<ConnectionId> takeTouched();
+
+  /// What is to be sent to `id`; valid until the next call that changes anything.
+  std::string_view unsent(ConnectionId id) const;
+
+  /// The first `count` bytes of unsent() have been sent.
+  void sent(ConnectionId id, std::size_t count, TimePoint now);
+
+  /// False while the connection has too many replies outstanding to be read from.
+  bool wantsRead(ConnectionId id) const;
+
+  /// Why `id` is to be closed once unsent() is sent, or null.
+  const Status* closing(ConnectionId id) const;
+
+  /// The address of `id` as it was given to open().
+  std::string_view peer(ConnectionId id) const;
+
+  std::size_t connectionCount() const noexcept { return sessions_.size(); }
+  const StoreLimits& limits() const noexcept { return limits_; }
+  const KvTable& table() const noexcept { return table_; }
+  std::uint64_t unsentBytes() const noexcept { return unsentBytes_; }
+  std::uint64_t partialBytes() const noexcept { return partialBytes_; }
+
+ private:
+  // Reading requests (core.cpp).
+  Status takeHello(const Session& session, std::string_view bytes) const;
+  Status takeRequest(Session& session, Request& request);
+  void sweep(TimePoint now);
+  void settle(Session& session, TimePoint now);
+  void countPartial(Session& session);
+  void failLargestPartial();
+  void fail(Session& session, Status why);
+  void touch(Session& session);
+  Session* find(ConnectionId id);
+  const Session* find(ConnectionId id) const;
+
+  // Carrying them out (execute.cpp). A failure closes the connection.
+  Status execute(Session& session, const Request& request);
+  Status write(Session& session, const Request& request);
+  Status add(Session& session, const Request& request);
+  Status compareSet(Session& session, const Request& request);
+  Status getStock(Session& session, const Request& request);
+  Status admitReply(const Session& session, std::uint64_t bytes) const;
+  Status waitForKeys(Session& session, const Request& request);
+  Status popQueue(Session& session, const Request& request);
+  Status popWaiting(Session& session, const Request& request);
+  Status arrive(Session& session, const Request& request);
+  void check(Session& session, const Request& request);
+  Status listKeys(Session& session);
+  void finishWait(Session& session, const Session::Pending& what, const std::string* element);
+  Status refuse(Session& session, const Request& request, const Status& why);
+  void releaseClaim(Session& session);
+  void answerWakes(TimePoint now);
+  void answerWake(Session& session, const Wake& wake, TimePoint now);
+
+  const StoreLimits limits_;
+  const std::string capabilities_;
+  KvTable table_;
+  std::unordered_map<ConnectionId, std::unique_ptr<Session>> sessions_;
+  std::list<ConnectionId> unvalidated_;  // oldest first
+  std::vector<ConnectionId> touched_;
+  std::vector<ConnectionId> claims_;  // sessions that were woken to pop, oldest first
+  TimePoint nextSweep_{};
+  Request request_;  // reused, so that its vectors keep their memory
+  std::uint64_t unsentBytes_ = 0;
+  std::uint64_t partialBytes_ = 0;
+};
+
+}  // namespace unisono::tcp

@@ -1,0 +1,21 @@
+// dial: a connection to a store server that has shown it is one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "store/tcp/connection.hpp"
+
+namespace unisono::tcp {
+
+/// Connects, says hello and finds out what the server can do; retries all of it until the call's
+/// timeout has passed (0: one attempt). Throws DistNetworkError (PEER_UNREACHABLE, CONFIG) with
+/// every address tried and why it was no good.
+std::unique_ptr<Connection> dial(const std::string& host, std::uint16_t port, const Call& call);
+
+/// A further connection to a server that has been there: when nobody listens any more it is lost,
+/// DistNetworkError (STORE_LOST); when it does not answer, DistStoreError (TIMEOUT).
+std::unique_ptr<Connection> redial(const std::string& host, std::uint16_t port, const Call& call);
+
+}  // namespace unisono::tcp

@@ -1,0 +1,313 @@
+// What each request does to the table, and what is said in return.
+
+#include <new>
+#include <utility>
+
+#include "base/bytes.hpp"
+#include "base/str.hpp"
+#include "store/tcp/core.hpp"
+
+namespace unisono::tcp {
+namespace {
+
+void putVerdict(Session& session, Verdict verdict) {
+  ByteWriter(session.out).number(static_cast<std::uint8_t>(verdict));
+}
+
+void putByte(Session& session, std::uint8_t byte) {
+  ByteWriter(session.out).number(byte);
+}
+
+void putI64(Session& session, std::size_t value) {
+  ByteWriter(session.out).number(static_cast<std::int64_t>(value));
+}
+
+void putRefusal(Session& session, const Status& why) {
+  putVerdict(session, Verdict::REFUSED);
+  ByteWriter(session.out).blob(token(why.reason()));
+  ByteWriter(session.out).blob(why.text());
+}
+
+}  // namespace
+
+Status StoreCore::execute(Session& session, const Request& request) {
+  const Query query = request.query();
+  if (session.claim) {
+    const bool pops = query == Query::QUEUE_POP && request.key() == *session.claim;
+    pops ? session.claim.reset() : releaseClaim(session);
+  }
+  switch (query) {
+    case Query::SET:
+    case Query::APPEND:
+    case Query::MULTI_SET:
+    case Query::QUEUE_PUSH:
+      return write(session, request);
+    case Query::COMPARE_SET:
+      return compareSet(session, request);
+    case Query::ADD:
+      return add(session, request);
+    case Query::GET:
+    case Query::MULTI_GET:
+      return request.answered ? waitForKeys(session, request) : getStock(session, request);
+    case Query::WAIT:
+      return waitForKeys(session, request);
+    case Query::QUEUE_POP:
+      return request.answered ? popWaiting(session, request) : popQueue(session, request);
+    case Query::BARRIER:
+      return arrive(session, request);
+    case Query::CHECK:
+      check(session, request);
+      break;
+    case Query::NUM_KEYS:
+      putI64(session, table_.size());
+      break;
+    case Query::DELETE_KEY:
+      putI64(session, table_.remove(request.key()) ? 1 : 0);
+      break;
+    case Query::DELETE_PREFIX:
+      putVerdict(session, Verdict::DONE);
+      putI64(session, static_cast<std::size_t>(table_.removePrefix(request.key())));
+      break;
+    case Query::CANCEL_WAIT:
+      table_.cancelWait(session.id);
+      session.pending.reset();
+      putByte(session, kWaitCanceled);
+      break;
+    case Query::PING:
+      ByteWriter(session.out).number(static_cast<std::uint32_t>(request.number));
+      break;
+    case Query::QUEUE_LEN:
+      putI64(session, table_.queueLength(request.key()));
+      break;
+    case Query::LIST_KEYS:
+      return listKeys(session);
+    case Query::VALIDATE:
+      return {Reason::PROTOCOL, "it said hello twice"};
+  }
+  return Status::ok();
+}
+
+/// Says no: with a text to those who asked for an answer, by closing to all others, since the
+/// stock protocol has no other way.
+Status StoreCore::refuse(Session& session, const Request& request, const Status& why) {
+  const bool malformed = &why == &session.parser.failure();
+  const bool answered = malformed ? session.parser.wantsAnswer() : request.answered;
+  if (answered) {
+    putRefusal(session, why);
+  }
+  if (answered && !malformed) {
+    return Status::ok();
+  }
+  return {why.reason(), malformed ? why.text() : str(request.shape->name, ": ", why.text())};
+}
+
+Status StoreCore::write(Session& session, const Request& request) {
+  const Status status = [&] {
+    switch (request.query()) {
+      case Query::SET:
+        return table_.set(request.key(), request.values.front());
+      case Query::APPEND:
+        return table_.append(request.key(), request.values.front());
+      case Query::QUEUE_PUSH:
+        return table_.push(request.key(), request.values.front());
+      default:
+        return table_.multiSet(request.keys, request.values);
+    }
+  }();
+  if (!status.isOk()) {
+    return refuse(session, request, status);
+  }
+  if (request.answered) {
+    putVerdict(session, Verdict::DONE);
+  }
+  return Status::ok();
+}
+
+Status StoreCore::add(Session& session, const Request& request) {
+  const Result<std::int64_t> sum = table_.add(request.key(), request.number);
+  if (!sum.isOk()) {
+    return refuse(session, request, sum.failure());
+  }
+  if (request.answered) {
+    putVerdict(session, Verdict::DONE);
+  }
+  ByteWriter(session.out).number(sum.value());
+  return Status::ok();
+}
+
+Status StoreCore::compareSet(Session& session, const Request& request) {
+  const Result<KvTable::Compared> compared =
+      table_.compareSet(request.key(), request.values[0], request.values[1]);
+  if (!compared.isOk()) {
+    return refuse(session, request, compared.failure());
+  }
+  if (request.answered) {
+    putVerdict(session, Verdict::DONE);
+    putByte(session, static_cast<std::uint8_t>(compared.value().outcome));
+  }
+  ByteWriter(session.out).blob(compared.value().value);
+  return Status::ok();
+}
+
+/// A reply is refused before it is built: one request may name the same large value often.
+Status StoreCore::admitReply(const Session& session, std::uint64_t bytes) const {
+  if (session.unsent() + bytes <= limits_.unsentBytes) {
+    return Status::ok();
+  }
+  return {Reason::LIMIT, str("the reply would have ", bytes, " bytes; the limit is ",
+                             limits_.unsentBytes, ": ask for less at a time")};
+}
+
+/// The stock GET and MULTI_GET do not wait: a missing key reads as an empty value.
+Status StoreCore::getStock(Session& session, const Request& request) {
+  std::vector<std::string_view> values;
+  std::uint64_t bytes = 0;
+  for (const std::string_view key : request.keys) {
+    const std::string* value = key == kCapabilityKey ? &capabilities_ : table_.find(key);
+    values.push_back(value == nullptr ? std::string_view() : *value);
+    bytes += 8 + values.back().size();
+  }
+  if (Status status = admitReply(session, bytes); !status.isOk()) {
+    return status;
+  }
+  for (const std::string_view value : values) {
+    ByteWriter(session.out).blob(value);
+  }
+  return Status::ok();
+}
+
+Status StoreCore::waitForKeys(Session& session, const Request& request) {
+  const bool reads = request.query() != Query::WAIT;
+  // A stock client that waits for one queue is about to pop from it; ours has a pop that waits.
+  const bool politely = !request.answered && request.keys.size() == 1;
+  const WaitFor what = reads      ? WaitFor::VALUES
+                       : politely ? WaitFor::PRESENCE_POLITELY
+                                  : WaitFor::PRESENCE;
+  const Result<bool> satisfied = table_.wait(session.id, request.keys, what);
+  if (!satisfied.isOk()) {
+    return refuse(session, request, satisfied.failure());
+  }
+  Session::Pending pending{request.query(), request.answered, {}};
+  if (reads) {
+    pending.keys.assign(request.keys.begin(), request.keys.end());
+  }
+  if (satisfied.value()) {
+    finishWait(session, pending, nullptr);
+  } else {
+    session.pending = std::move(pending);
+  }
+  return Status::ok();
+}
+
+Status StoreCore::popQueue(Session& session, const Request& request) {
+  putI64(session, table_.queueLength(request.key()));
+  if (const std::optional<std::string> element = table_.pop(request.key())) {
+    ByteWriter(session.out).blob(*element);
+  }
+  return Status::ok();
+}
+
+Status StoreCore::popWaiting(Session& session, const Request& request) {
+  const Result<std::optional<std::string>> element = table_.popOrWait(session.id, request.key());
+  if (!element.isOk()) {
+    return refuse(session, request, element.failure());
+  }
+  Session::Pending pending{request.query(), request.answered, {}};
+  if (element.value()) {
+    finishWait(session, pending, &*element.value());
+  } else {
+    session.pending = std::move(pending);
+  }
+  return Status::ok();
+}
+
+Status StoreCore::arrive(Session& session, const Request& request) {
+  const Result<bool> complete = table_.arrive(session.id, request.key(), request.number);
+  if (!complete.isOk()) {
+    return refuse(session, request, complete.failure());
+  }
+  Session::Pending pending{request.query(), request.answered, {}};
+  if (complete.value()) {
+    finishWait(session, pending, nullptr);
+  } else {
+    session.pending = std::move(pending);
+  }
+  return Status::ok();
+}
+
+void StoreCore::check(Session& session, const Request& request) {
+  const bool probe = request.keys.size() == 1 && request.key() == kCapabilityKey;
+  putByte(session, probe || table_.allPresent(request.keys) ? kReady : kNotReady);
+}
+
+Status StoreCore::listKeys(Session& session) {
+  const std::vector<std::string_view> keys = table_.keys();
+  std::uint64_t bytes = 8;
+  for (const std::string_view key : keys) {
+    bytes += 8 + key.size();
+  }
+  if (Status status = admitReply(session, bytes); !status.isOk()) {
+    return status;
+  }
+  putI64(session, keys.size());
+  for (const std::string_view key : keys) {
+    ByteWriter(session.out).blob(key);
+  }
+  return Status::ok();
+}
+
+/// Answers a request that waited, or did not have to.
+void StoreCore::finishWait(Session& session, const Session::Pending& what,
+                           const std::string* element) {
+  static_assert(kStopWaiting == static_cast<std::uint8_t>(Verdict::DONE));
+  std::uint64_t bytes = 0;
+  for (const std::string& key : what.keys) {
+    bytes += 8 + table_.find(key)->size();
+  }
+  if (const Status status = admitReply(session, bytes); !status.isOk()) {
+    putRefusal(session, status);
+    return;
+  }
+  putVerdict(session, Verdict::DONE);
+  if (element != nullptr) {
+    ByteWriter(session.out).blob(*element);
+  }
+  for (const std::string& key : what.keys) {
+    ByteWriter(session.out).blob(*table_.find(key));
+  }
+}
+
+void StoreCore::releaseClaim(Session& session) {
+  const std::string name = *std::exchange(session.claim, std::nullopt);
+  table_.passOn(name);
+}
+
+void StoreCore::answerWakes(TimePoint now) {
+  for (const Wake& wake : table_.takeWakes()) {
+    Session* session = find(wake.id);
+    if (session == nullptr || !session->pending) {
+      continue;
+    }
+    try {
+      answerWake(*session, wake, now);
+    } catch (const std::bad_alloc&) {  // its connection goes, not that of whoever woke it
+      fail(*session, {Reason::RESOURCE, "there is no memory for its reply"});
+    }
+  }
+}
+
+void StoreCore::answerWake(Session& session, const Wake& wake, TimePoint now) {
+  if (wake.queue) {
+    session.claim = wake.queue;
+    session.claimedAt = now;
+    if (!session.claimListed) {
+      claims_.push_back(session.id);
+      session.claimListed = true;
+    }
+  }
+  const Session::Pending what = *std::exchange(session.pending, std::nullopt);
+  finishWait(session, what, wake.element ? &*wake.element : nullptr);
+  settle(session, now);
+}
+
+}  // namespace unisono::tcp

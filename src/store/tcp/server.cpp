@@ -1,0 +1,376 @@
+#include "store/tcp/server.hpp"
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <deque>
+#include <map>
+#include <sys/socket.h>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/env.hpp"
+#include "base/log.hpp"
+#include "base/mutex.hpp"
+#include "base/str.hpp"
+#include "net/accept.hpp"
+#include "net/listener.hpp"
+#include "net/reactor.hpp"
+#include "net/socket.hpp"
+#include "store/tcp/core.hpp"
+
+namespace unisono::tcp {
+namespace {
+
+UNISONO_KNOB(std::string, kBind, "UNISONO_STORE_BIND", "auto",
+             "where a store server listens: auto (the addresses of its host), any, or an address");
+UNISONO_KNOB(bool, kAllowUnauthenticated, "UNISONO_ALLOW_UNAUTHENTICATED", "0",
+             "1 lets a store server listen beyond loopback although nothing authenticates clients");
+
+constexpr std::size_t kReadSize = 64 * 1024;
+constexpr int kReadsPerTurn = 4;  // then the others have their turn
+constexpr int kAcceptsPerTurn = 256;
+constexpr std::size_t kFlushes = 1024;  // replies sent before the loop looks at requests again
+constexpr Milliseconds kTick(100);
+constexpr Milliseconds kAcceptPause(100);
+
+Listener listenFor(const StoreServer::Options& options, Deadline deadline) {
+  Listener listener = options.listenFd
+                          ? Listener::adopt(*options.listenFd, options.port)
+                          : Listener::open(options.host, options.port, kBind.value(), deadline);
+  if (!listener.isLoopbackOnly() && !kAllowUnauthenticated.value()) {
+    throw DistNetworkError(
+        {.reason = Reason::CONFIG,
+         .what = str("the store server refuses to listen on ", listener.addresses().front().text(),
+                     ": other hosts could read and write it, and nothing authenticates them"),
+         .hint = "listen on a loopback address, or permit it on a trusted network with "
+                 "UNISONO_ALLOW_UNAUTHENTICATED=1"});
+  }
+  return listener;
+}
+
+}  // namespace
+
+/// What runs on the server's thread. All of it belongs to the loop, but for what the maker does
+/// before run().
+class StoreServer::Loop {
+ public:
+  Loop(Listener listener, std::unique_ptr<Reactor> reactor, const StoreLimits& limits);
+
+  void run() { reactor_.run(); }
+  void stop() noexcept { reactor_.stop(); }
+  const Listener& listener() const noexcept { return listener_; }
+  std::size_t connectionCount() const noexcept { return count_.load(std::memory_order_relaxed); }
+
+ private:
+  /// A listening socket.
+  struct Door final : Watcher {
+    Door(Loop& owner, int listenFd) : loop(owner), fd(listenFd) {}
+    void onReady(bool, bool) noexcept override { loop.accept(fd); }
+    Loop& loop;
+    int fd;
+  };
+  /// A client's socket.
+  struct Client final : Watcher {
+    Client(Loop& owner, ConnectionId number, UniqueFd socket)
+        : loop(owner), id(number), fd(std::move(socket)) {}
+    void onReady(bool readable, bool writable) noexcept override {
+      loop.serve(*this, readable, writable);
+    }
+    Loop& loop;
+    ConnectionId id;
+    UniqueFd fd;
+  };
+
+  void accept(int listenFd) noexcept;
+  bool acceptNext(int listenFd);
+  void welcome(UniqueFd fd, const SocketAddress& peer);
+  void pauseAccepting(int error);
+  void resumeAccepting();
+  void serve(Client& client, bool readable, bool writable) noexcept;
+  bool receive(Client& client);
+  void flushTouched();
+  void flush(Client& client);
+  void drop(ConnectionId id) noexcept;
+  void tick();
+  void report(ConnectionId id, const Status& why) noexcept;
+
+  const StreamOptions streamOptions_ = StreamOptions::fromEnvironment();
+  const Listener listener_;
+  StoreCore core_;
+  std::vector<char> buffer_ = std::vector<char>(kReadSize);  // one for all connections
+  std::deque<Door> doors_;
+  std::unordered_map<ConnectionId, Client> clients_;
+  std::deque<ConnectionId> toFlush_;
+  bool flushPosted_ = false;
+  ConnectionId lastId_ = 0;
+  ReserveFd reserve_;
+  TimePoint acceptAgain_{};
+  bool accepting_ = true;
+  std::array<LogLimit, 32> limits_;  // by reason
+  std::atomic<std::size_t> count_{0};
+  // Last: goes first, while the descriptors that it watches are open.
+  const std::unique_ptr<Reactor> owned_;
+  Reactor& reactor_;
+};
+
+StoreServer::Loop::Loop(Listener listener, std::unique_ptr<Reactor> reactor,
+                        const StoreLimits& limits)
+    : listener_(std::move(listener)), core_(limits), owned_(std::move(reactor)), reactor_(*owned_) {
+  reactor_.role.assertHeld();
+  for (const int fd : listener_.fds()) {
+    Door& door = doors_.emplace_back(*this, fd);
+    if (const Status status = reactor_.watch(fd, {.read = true}, door); !status.isOk()) {
+      throw DistNetworkError({.reason = status.reason(), .what = status.text()});
+    }
+  }
+  reactor_.startTicks(kTick, [this] { tick(); });
+}
+
+void StoreServer::Loop::accept(int listenFd) noexcept {
+  try {
+    for (int turn = 0; turn < kAcceptsPerTurn && acceptNext(listenFd); ++turn) {}
+    flushTouched();
+  } catch (const std::exception& error) {  // out of memory: those who are connected stay
+    report(0, {Reason::RESOURCE, error.what()});
+  }
+}
+
+/// Accepts one connection; false when there is none, or no room for it.
+bool StoreServer::Loop::acceptNext(int listenFd) {
+  AcceptResult result = acceptOne(listenFd);
+  switch (result.status) {
+    case AcceptStatus::GOT:
+      if (core_.connectionCount() < core_.limits().connections) {
+        welcome(std::move(result.fd), result.peer);
+      } else {
+        report(0, {Reason::LIMIT,
+                   str("a connection from ", result.peer.text(), " was closed: the limit is ",
+                       core_.limits().connections, " connections")});
+      }
+      return true;
+    case AcceptStatus::TRANSIENT:
+      return true;
+    case AcceptStatus::NOTHING:
+      return false;
+    case AcceptStatus::EXHAUSTED:
+    case AcceptStatus::FAILED:
+      break;
+  }
+  reserve_.shed(listenFd);
+  pauseAccepting(result.error);
+  return false;
+}
+
+void StoreServer::Loop::welcome(UniqueFd fd, const SocketAddress& peer) {
+  reactor_.role.assertHeld();
+  applyStreamOptions(fd.get(), streamOptions_);
+  const ConnectionId id = ++lastId_;
+  const int raw = fd.get();
+  Client& client = clients_.try_emplace(id, *this, id, std::move(fd)).first->second;
+  try {
+    core_.open(id, peer.text(), systemClock().now());
+    if (const Status status = reactor_.watch(raw, {.read = true}, client); !status.isOk()) {
+      report(0, status);
+      drop(id);
+    }
+  } catch (...) {  // half of it would be worse than nothing
+    drop(id);
+    throw;
+  }
+  count_.store(clients_.size(), std::memory_order_relaxed);
+}
+
+void StoreServer::Loop::pauseAccepting(int error) {
+  reactor_.role.assertHeld();
+  accepting_ = false;
+  acceptAgain_ = systemClock().now() + kAcceptPause;
+  for (const Door& door : doors_) {
+    reactor_.change(door.fd, {});
+  }
+  report(0,
+         {Reason::RESOURCE, str("no connections can be accepted for a moment: ", errnoText(error),
+                                ". DO: raise the limit on open files (ulimit -n)")});
+}
+
+void StoreServer::Loop::resumeAccepting() {
+  reactor_.role.assertHeld();
+  accepting_ = true;
+  for (const Door& door : doors_) {
+    reactor_.change(door.fd, {.read = true});
+  }
+}
+
+void StoreServer::Loop::serve(Client& client, bool readable, bool writable) noexcept {
+  const ConnectionId id = client.id;
+  try {
+    if (readable && !receive(client)) {
+      drop(id);
+    } else if (writable) {
+      flush(client);
+    }
+    flushTouched();
+  } catch (const std::exception& error) {  // out of memory: this client goes, the others stay
+    report(id, {Reason::RESOURCE, error.what()});
+    drop(id);
+  }
+}
+
+/// Takes what has arrived; false when the connection is over.
+bool StoreServer::Loop::receive(Client& client) {
+  for (int turn = 0; turn < kReadsPerTurn && core_.wantsRead(client.id); ++turn) {
+    const ssize_t got = ::recv(client.fd.get(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+      return true;
+    }
+    if (got <= 0) {
+      return false;
+    }
+    const auto count = static_cast<std::size_t>(got);
+    core_.receive(client.id, {buffer_.data(), count}, systemClock().now());
+    if (count < buffer_.size()) {
+      return true;
+    }
+  }
+  return true;
+}
+
+/// Sends the replies of everybody who has some; of very many only so many at a time.
+void StoreServer::Loop::flushTouched() {
+  for (std::size_t done = 0; done < kFlushes; ++done) {
+    for (const ConnectionId id : core_.takeTouched()) {  // closing one may touch others
+      toFlush_.push_back(id);
+    }
+    if (toFlush_.empty()) {
+      return;
+    }
+    const auto found = clients_.find(toFlush_.front());
+    toFlush_.pop_front();
+    if (found != clients_.end()) {
+      flush(found->second);
+    }
+  }
+  if (!flushPosted_) {
+    reactor_.post([this] {
+      flushPosted_ = false;
+      flushTouched();
+    });
+    flushPosted_ = true;
+  }
+}
+
+void StoreServer::Loop::flush(Client& client) {
+  reactor_.role.assertHeld();
+  const ConnectionId id = client.id;
+  const std::string_view bytes = core_.unsent(id);
+  if (!bytes.empty()) {
+    const ssize_t count =
+        ::send(client.fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && errno != EAGAIN && errno != EINTR) {
+      drop(id);
+      return;
+    }
+    core_.sent(id, count > 0 ? static_cast<std::size_t>(count) : 0, systemClock().now());
+  }
+  if (const Status* why = core_.closing(id)) {
+    report(id, *why);
+    drop(id);
+    return;
+  }
+  reactor_.change(client.fd.get(),
+                  {.read = core_.wantsRead(id), .write = !core_.unsent(id).empty()});
+}
+
+void StoreServer::Loop::drop(ConnectionId id) noexcept {
+  reactor_.role.assertHeld();
+  const auto found = clients_.find(id);
+  if (found == clients_.end()) {
+    return;
+  }
+  reactor_.unwatch(found->second.fd.get());
+  try {
+    core_.close(id);
+  } catch (const std::exception& error) {  // its session is gone; others could not be told
+    report(0, {Reason::RESOURCE, error.what()});
+  }
+  clients_.erase(found);
+  count_.store(clients_.size(), std::memory_order_relaxed);
+}
+
+void StoreServer::Loop::tick() {
+  const TimePoint now = systemClock().now();
+  core_.tick(now);
+  flushTouched();
+  if (!accepting_ && now >= acceptAgain_) {
+    resumeAccepting();
+  }
+}
+
+void StoreServer::Loop::report(ConnectionId id, const Status& why) noexcept {
+  try {
+    LogLimit& limit = limits_[static_cast<std::size_t>(why.reason()) % limits_.size()];
+    std::string more;
+    if (!limit.admit(&more)) {
+      return;
+    }
+    const std::string who = id == 0 ? "" : str("closed the connection of ", core_.peer(id), ": ");
+    UNISONO_LOG(WARN, "store", "server on port ", listener_.port(), ": ", who, why.text(), " [",
+                token(why.reason()), "]", more);
+  } catch (const std::exception&) {
+    return;  // no memory for a message
+  }
+}
+
+StoreServer::StoreServer(const Options& options, Deadline deadline) : useLibUv_(options.useLibUv) {
+  raiseDescriptorLimit();
+  loop_ = std::make_unique<Loop>(listenFor(options, deadline),
+                                 options.useLibUv ? makeUvReactor() : makePollReactor(),
+                                 options.limits);
+  thread_ = Thread("unisono-store", [loop = loop_.get()] { loop->run(); });
+}
+
+StoreServer::~StoreServer() {
+  if (madeIn_.inChild()) {
+    static_cast<void>(loop_.release());  // another process's: its thread may have been at work
+    return;
+  }
+  loop_->stop();
+  thread_.join();
+}
+
+std::shared_ptr<StoreServer> StoreServer::shared(const Options& options, Deadline deadline) {
+  struct Table {
+    Mutex mutex;
+    std::map<std::uint16_t, std::weak_ptr<StoreServer>> servers UNISONO_GUARDED_BY(mutex);
+    ForkGuard madeIn;
+  };
+  static auto* table = new Table;  // leaked: may be needed until the process is gone
+  if (table->madeIn.inChild()) {
+    table = new Table;
+  }
+  const MutexLock lock(table->mutex);
+  if (options.port != 0) {
+    if (std::shared_ptr<StoreServer> running = table->servers[options.port].lock()) {
+      return running;
+    }
+  }
+  auto server = std::make_shared<StoreServer>(options, deadline);
+  table->servers[server->port()] = server;
+  return server;
+}
+
+std::uint16_t StoreServer::port() const noexcept {
+  return loop_->listener().port();
+}
+
+SocketAddress StoreServer::address() const noexcept {
+  const SocketAddress first = loop_->listener().addresses().front();
+  return first.isWildcard() ? SocketAddress::loopback(first.family(), first.port()) : first;
+}
+
+std::size_t StoreServer::connectionCount() const {
+  return loop_->connectionCount();
+}
+
+}  // namespace unisono::tcp

@@ -1,0 +1,57 @@
+// StoreServer: a StoreCore behind listening sockets, on a thread of its own.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/clock.hpp"
+#include "base/thread.hpp"
+#include "net/address.hpp"
+#include "store/limits.hpp"
+
+namespace unisono::tcp {
+
+/// Thread safety: the members may be used from any thread. Destroying it closes all connections
+/// and joins the thread, which never waits for anybody.
+class StoreServer {
+ public:
+  struct Options {
+    std::string host;
+    std::uint16_t port = 0;
+    std::optional<int> listenFd = std::nullopt;  // taken over instead of opening one
+    bool useLibUv = true;
+    StoreLimits limits = {};
+  };
+
+  /// Listens and serves. Throws DistNetworkError when it cannot listen (RESOURCE, CONFIG), also
+  /// when it would listen beyond loopback without permission.
+  explicit StoreServer(const Options& options, Deadline deadline);
+  ~StoreServer();
+  StoreServer(const StoreServer&) = delete;
+  StoreServer& operator=(const StoreServer&) = delete;
+
+  /// A server of this process on the port of `options` (not 0) that was started through here
+  /// before, or a new one.
+  static std::shared_ptr<StoreServer> shared(const Options& options, Deadline deadline);
+
+  std::uint16_t port() const noexcept;
+  bool useLibUv() const noexcept { return useLibUv_; }
+  /// Where a client of this process reaches it.
+  SocketAddress address() const noexcept;
+  std::size_t connectionCount() const;
+
+ private:
+  class Loop;
+  const bool useLibUv_;
+  std::unique_ptr<Loop> loop_;
+  Thread thread_;
+  ForkGuard madeIn_;
+};
+
+/// The limits of this process: the defaults, the environment (UNISONO_STORE_MAX_…), and what
+/// memory and descriptors allow.
+StoreLimits serverLimits();
+
+}  // namespace unisono::tcp

@@ -1,0 +1,57 @@
+#include "net/retry.hpp"
+
+#include <gmock/gmock.h>
+
+namespace unisono {
+namespace {
+
+WaitContext within(Milliseconds timeout) {
+  return {.deadline = Deadline::after(timeout), .subject = {}};
+}
+
+TEST(RetryTest, StopsAtTheFirstSuccess) {
+  SeededRng rng(1);
+  Backoff backoff({.initial = Milliseconds(1)}, rng);
+  int attempts = 0;
+
+  EXPECT_TRUE(
+      retryUntil([&] { return ++attempts == 4; }, within(std::chrono::seconds(20)), backoff));
+
+  EXPECT_EQ(attempts, 4);
+}
+
+TEST(RetryTest, MakesOneAttemptWhenThereIsNoTime) {
+  SeededRng rng(1);
+  Backoff backoff(rng);
+  int attempts = 0;
+  const auto fail = [&] {
+    ++attempts;
+    return false;
+  };
+
+  EXPECT_FALSE(retryUntil(fail, within(Milliseconds(0)), backoff));
+
+  EXPECT_EQ(attempts, 1);
+}
+
+TEST(RetryTest, PausesLongerAndLongerUntilTheDeadline) {
+  SeededRng rng(1);
+  Backoff backoff({.initial = Milliseconds(10), .spread = 0.0}, rng);
+  std::vector<TimePoint> attempts;
+  const auto fail = [&] {
+    attempts.push_back(systemClock().now());
+    return false;
+  };
+  const TimePoint start = systemClock().now();
+
+  EXPECT_FALSE(retryUntil(fail, within(Milliseconds(100)), backoff));
+
+  EXPECT_GE(elapsedSince(start), Milliseconds(100));
+  EXPECT_LT(elapsedSince(start), Milliseconds(600));
+  ASSERT_GE(attempts.size(), 2U);
+  EXPECT_LE(attempts.size(), 5U);  // at 0, 10, 30 and 70 ms, and perhaps at the end
+  EXPECT_GE(attempts[1] - attempts[0], Milliseconds(10));
+}
+
+}  // namespace
+}  // namespace unisono
