@@ -1,0 +1,145 @@
+"""The unisono program as a person uses it: help, mistakes, a server that comes and goes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / "build" / "release" / "bin" / "unisono"
+PATIENCE = 30.0
+
+pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason=f"{PROGRAM} has not been built")
+
+
+def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(PROGRAM), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env={**os.environ, **env},
+        check=False,
+    )
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server, and the first line it prints."""
+    with subprocess.Popen(
+        [str(PROGRAM), "store", "serve", *arguments], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield process, process.stdout.readline()
+        finally:
+            process.kill()
+
+
+def test_help_says_what_there_is() -> None:
+    result = run("--help")
+
+    assert result.returncode == 0
+    assert "store" in result.stdout
+    assert "info" in result.stdout
+
+
+def test_version_is_that_of_the_tree() -> None:
+    expected = (ROOT / "VERSION").read_text().strip()
+
+    assert run("--version").stdout.strip() == f"unisono {expected}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (("stroe",), "store"),
+        (("store", "server"), "serve"),
+        (("store", "serve", "--prot", "1"), "--port"),
+    ],
+)
+def test_a_mistake_is_one_line_with_the_nearest_word(
+    arguments: tuple[str, ...], meant: str
+) -> None:
+    result = run(*arguments)
+
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert f"did you mean {meant}?" in result.stderr
+    assert "[USAGE]" in result.stderr
+
+
+@pytest.mark.parametrize("port", ["65536", "-1", "many"])
+def test_a_port_that_is_none_is_refused(port: str) -> None:
+    assert run("store", "serve", "--port", port).returncode == 2
+
+
+@pytest.mark.parametrize("loop", ["libuv", "poll"])
+def test_serve_prints_the_endpoint_it_got_as_json(loop: str) -> None:
+    with serving("--port", "0", "--json", "--loop", loop) as (process, line):
+        announced = json.loads(line)
+
+        assert announced["schema"] == "unisono-store-serve/1"
+        assert announced["endpoint"] == f"tcp://127.0.0.1:{announced['port']}"
+        assert announced["pid"] == process.pid
+        socket.create_connection(("127.0.0.1", announced["port"]), timeout=PATIENCE).close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_serve_ends_on_signals_with_their_exit_code(number: signal.Signals) -> None:
+    with serving("--port", "0") as (process, line):
+        assert "serving the store at tcp://127.0.0.1:" in line
+        process.send_signal(number)
+
+        assert process.wait(timeout=PATIENCE) == 128 + number
+
+
+def test_a_port_in_use_names_its_owner() -> None:
+    with serving("--port", "0", "--json") as (process, line):
+        result = run("store", "serve", "--port", str(json.loads(line)["port"]))
+
+        assert result.returncode == 3
+        assert "address already in use" in result.stderr.lower()
+        assert f"pid {process.pid}" in result.stderr
+        assert "[RESOURCE]" in result.stderr
+
+
+def test_a_public_address_needs_permission() -> None:
+    refused = run("store", "serve", "--bind", "0.0.0.0", "--port", "0")
+
+    assert refused.returncode == 3
+    assert "UNISONO_ALLOW_UNAUTHENTICATED=1" in refused.stderr
+
+
+def test_info_lists_every_variable_with_its_meaning() -> None:
+    document = json.loads(run("info", "--env", "--json", UNISONO_HANG_WARN="3").stdout)
+
+    knobs = {knob["name"]: knob for knob in document["env"]}
+    assert knobs["UNISONO_HANG_WARN"]["value"] == "3"
+    assert all(knob["doc"] for knob in knobs.values())
+
+
+def test_a_misspelt_variable_is_noticed() -> None:
+    with subprocess.Popen(
+        [str(PROGRAM), "store", "serve", "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "UNISONO_HANG_WARM": "3"},
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.terminate()
+        _, complaint = process.communicate(timeout=PATIENCE)
+
+    assert "UNISONO_HANG_WARM is not known" in complaint
+    assert "did you mean UNISONO_HANG_WARN?" in complaint

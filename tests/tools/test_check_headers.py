@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from check_headers import check
+
+MakeTree = Callable[[dict[str, str]], Path]
+
+GOOD = {
+    "VERSION": "0.1.0\n",
+    "cmake/version.hpp.in": '#pragma once\n#define V "@PROJECT_VERSION@"\n',
+    "include/unisono/a.hpp": '#pragma once\n#include "unisono/version.hpp"\ninline auto v = V;\n',
+    "src/base/p.hpp": '#pragma once\n#include "unisono/a.hpp"\ninline auto w = v;\n',
+}
+
+
+def complaints(root: Path) -> list[str]:
+    return [str(complaint) for complaint in check(root, "c++", 2)]
+
+
+def test_headers_that_stand_alone_are_good(tree: MakeTree) -> None:
+    assert complaints(tree(GOOD)) == []
+
+
+def test_a_header_that_leans_on_its_includer_is_named(tree: MakeTree) -> None:
+    (complaint,) = complaints(tree({**GOOD, "src/base/q.hpp": "#pragma once\nstd::string s();\n"}))
+
+    assert complaint.startswith("src/base/q.hpp:1: does not compile alone: ")
+    assert "std" in complaint
+
+
+def test_a_header_without_a_guard_is_named(tree: MakeTree) -> None:
+    (complaint,) = complaints(tree({**GOOD, "src/base/q.hpp": "struct Q {};\n"}))
+
+    assert "redefinition" in complaint
+
+
+def test_a_public_header_sees_no_private_one(tree: MakeTree) -> None:
+    bad = {"include/unisono/b.hpp": '#pragma once\n#include "base/p.hpp"\n'}
+
+    (complaint,) = complaints(tree({**GOOD, **bad}))
+
+    assert complaint.startswith("include/unisono/b.hpp:1: ")

@@ -1,0 +1,96 @@
+"""Checks that every header compiles alone, and twice in a row.
+
+Public headers are compiled with nothing but include/ (and the generated version header) to look
+in, private ones also with src/ and the headers of the libraries we build on.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tree import Complaint, options_parser, report, walk
+
+LIBRARIES = ("libuv", "fmt", "spdlog")
+FLAGS = ("-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-x", "c++", "-")
+
+
+def make_version_header(root: Path, folder: Path) -> None:
+    """What CMake generates from cmake/version.hpp.in, for a tree that was not configured."""
+    template = root / "cmake" / "version.hpp.in"
+    if not template.is_file():
+        return
+    version = (root / "VERSION").read_text().strip()
+    text = template.read_text().replace("@PROJECT_VERSION@", version)
+    for name, number in zip(("MAJOR", "MINOR", "PATCH"), version.split("."), strict=False):
+        text = text.replace(f"@PROJECT_VERSION_{name}@", number)
+    target = folder / "unisono" / "version.hpp"
+    target.parent.mkdir(parents=True)
+    target.write_text(text)
+
+
+def library_flags() -> list[str]:
+    """How to compile with the libraries that private headers may include."""
+    program = shutil.which("pkg-config")
+    if program is None:
+        return []
+    flags: list[str] = []
+    for library in LIBRARIES:
+        asked = subprocess.run([program, "--cflags", library], capture_output=True, text=True)
+        flags += asked.stdout.split() if asked.returncode == 0 else []
+    return flags
+
+
+class Headers:
+    """Compiles the headers of one tree."""
+
+    def __init__(self, root: Path, compiler: str, generated: Path) -> None:
+        self.root = root
+        self.compiler = compiler
+        self.public = [f"-I{root / 'include'}", f"-I{generated}"]
+        inside = [f"-I{root / folder}" for folder in ("src", "cli", "tests")]
+        self.private = [*self.public, *inside, *library_flags()]
+
+    def compile(self, path: Path) -> Complaint | None:
+        where = path.relative_to(self.root).as_posix()
+        flags = self.public if where.startswith("include/") else self.private
+        ran = subprocess.run(
+            [self.compiler, *flags, *FLAGS],
+            input=f'#include "{path}"\n' * 2,
+            capture_output=True,
+            text=True,
+        )
+        if ran.returncode == 0:
+            return None
+        errors = [line for line in ran.stderr.splitlines() if "error" in line]
+        reason = (errors or ran.stderr.splitlines() or ["no reason given"])[0]
+        return Complaint(where, 1, f"does not compile alone: {reason.strip()}")
+
+
+def check(root: Path, compiler: str, jobs: int) -> list[Complaint]:
+    headers = [
+        *walk(root, ("include",), (".hpp", ".h")),
+        *walk(root, ("src", "cli", "tests"), (".hpp", ".h")),
+    ]
+    with tempfile.TemporaryDirectory() as generated:
+        make_version_header(root, Path(generated))
+        tree = Headers(root, compiler, Path(generated))
+        with ThreadPoolExecutor(max_workers=jobs) as pool:
+            return [complaint for complaint in pool.map(tree.compile, headers) if complaint]
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = options_parser("Checks that every header compiles alone.")
+    parser.add_argument("--cxx", default=os.environ.get("CXX", "c++"), help="the compiler (c++)")
+    parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 2)
+    options = parser.parse_args(argv)
+    return report("headers", check(options.root.resolve(), options.cxx, options.jobs))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
