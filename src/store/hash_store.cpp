@@ -61,6 +61,7 @@ struct HashStore::Impl {
   KvTable table UNISONO_GUARDED_BY(mutex){processLimits()};
   std::map<WaitId, Sleeper*> sleepers UNISONO_GUARDED_BY(mutex);
   WaitId lastWait UNISONO_GUARDED_BY(mutex) = 0;
+  bool closing UNISONO_GUARDED_BY(mutex) = false;  // nobody may fall asleep any more
 
   /// Runs `use` on the table and wakes those whose wait it ended.
   template <typename Use>
@@ -100,6 +101,9 @@ struct HashStore::Impl {
     const Gate::Pass pass(gate, "HashStore");
     const Deadline deadline = Deadline::after(checkedTimeout(timeout));
     const MutexLock lock(mutex);
+    if (closing) {  // it was let in just before the gate closed
+      Gate::refuse("HashStore");
+    }
     const WaitId id = ++lastWait;
     const bool satisfied = begin(table, id);
     wakeSleepers();
@@ -141,6 +145,7 @@ struct HashStore::Impl {
 
   void endSleepers() UNISONO_EXCLUDES(mutex) {
     const MutexLock lock(mutex);
+    closing = true;
     for (const auto& [id, sleeper] : sleepers) {
       sleeper->ended = true;
       sleeper->awake = true;
@@ -299,6 +304,7 @@ void HashStore::barrier(std::string_view key, std::int64_t worldSize,
 }
 
 std::shared_ptr<Store> HashStore::clone() {
+  const Gate::Pass pass(impl_->gate, "HashStore");
   const std::shared_ptr<HashStore> self = weak_from_this().lock();
   UNISONO_CHECK(self, "HashStore::clone returns the same object, so a shared_ptr must hold it");
   return self;
