@@ -51,7 +51,8 @@ def start_wait(server: Server, *keys: bytes) -> RawClient:
 
 
 def was_woken(server: Server, waiter: RawClient) -> bool:
-    server.raw().fence()  # whatever the server had to say has been said
+    server.owner.num_keys()  # what the owner wrote has been done
+    server.raw().fence()  # and whatever the server had to say has been said
     return not waiter.silent()
 
 
@@ -189,6 +190,7 @@ def test_multi_set_happens_all_at_once(server: Server) -> None:
 
     assert server.owner.check(["a"]) == (server.kind == "torch-libuv")
     server.owner.set("a", "between")
+    assert server.owner.get("a") == b"between"
     client.send(command[-1:])
     client.fence()
 

@@ -1,5 +1,6 @@
 #include "unisono/store/file_store.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <future>
@@ -288,25 +289,36 @@ TEST_F(FileStoreTest, ServesOtherCallsWhileOneWaits) {
 TEST_F(FileStoreTest, GivesUpAfterItsTimeoutAndNamesTheKey) {
   FileStore store(path);
   store.setTimeout(milliseconds(50));
-  const TimePoint start = systemClock().now();
 
   EXPECT_THAT(textOf([&] { store.get("absent"); }),
               AllOf(HasSubstr("wait timeout after 50ms, keys: absent"), HasSubstr("[TIMEOUT]")));
+}
 
-  EXPECT_GE(elapsedSince(start), milliseconds(50));
-  EXPECT_LT(elapsedSince(start), milliseconds(1000)) << "not rounded up to whole seconds";
+TEST_F(FileStoreTest, HonoursTimeoutsShorterThanASecond) {
+  FileStore store(path);
+  milliseconds shortest = hours(1);
+
+  // The shortest of some: a busy host may delay any one of them.
+  for (int i = 0; i < 5; ++i) {
+    const TimePoint start = systemClock().now();
+    EXPECT_EQ(reasonOf([&] { store.wait({"absent"}, milliseconds(50)); }), Reason::TIMEOUT);
+    shortest = std::min(shortest, elapsedSince(start));
+  }
+
+  EXPECT_GE(shortest, milliseconds(50));
+  EXPECT_LT(shortest, milliseconds(500));
 }
 
 TEST_F(FileStoreTest, GivesAllKeysTogetherOneTimeoutAndNamesThoseMissing) {
   FileStore store(path);
   store.set("here", "v");
-  store.setTimeout(milliseconds(100));
-  const std::vector<std::string> keys{"a", "here", "b"};
+  store.setTimeout(milliseconds(500));
+  const std::vector<std::string> keys{"a", "here", "b", "c", "d", "e", "f", "g", "h"};
   const TimePoint start = systemClock().now();
 
-  EXPECT_THAT(textOf([&] { store.multiGet(keys); }), HasSubstr(": a, b."));
+  EXPECT_THAT(textOf([&] { store.multiGet(keys); }), HasSubstr(": a, b, c, d, e, f, g, h."));
 
-  EXPECT_LT(elapsedSince(start), milliseconds(2000));
+  EXPECT_LT(elapsedSince(start), milliseconds(8 * 500));
 }
 
 TEST_F(FileStoreTest, LooksOnceWhenTheTimeoutIsZero) {

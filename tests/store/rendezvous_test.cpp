@@ -23,6 +23,12 @@ std::string refusal(std::string_view url, const RendezvousOptions& options = {})
   return textOf<UsageError>([&] { rendezvous(url, options); });
 }
 
+/// A scheme that no test has used: what is registered stays for the life of the process.
+std::string freshScheme() {
+  static int made = 0;
+  return str("test", ++made);
+}
+
 TEST(RendezvousUrlTest, TakesAUrlApart) {
   const RendezvousUrl url = parseRendezvousUrl("tcp://10.0.0.1:29500/a/b?rank=1&world_size=4#x");
 
@@ -91,29 +97,31 @@ TEST(RendezvousTest, RefusesWhatIsGivenTwice) {
 
 TEST(RendezvousTest, UsesSchemesThatWereAdded) {
   const auto store = std::make_shared<HashStore>();
+  const std::string scheme = freshScheme();
   RendezvousOptions seen;
-  registerRendezvousHandler("here",
+  registerRendezvousHandler(scheme,
                             [&](const RendezvousUrl& url, const RendezvousOptions& options) {
                               seen = options;
                               return RendezvousResult{store, std::stoi(url.path.substr(1)), 9};
                             });
 
-  const RendezvousResult result = rendezvous("here:///7?world_size=9", {.rank = 7});
+  const RendezvousResult result = rendezvous(scheme + ":///7?world_size=9", {.rank = 7});
 
   EXPECT_EQ(result.store, store);
   EXPECT_EQ(result.rank, 7);
   EXPECT_EQ(seen.rank, 7);
   EXPECT_EQ(seen.worldSize, 9) << "the URL's";
-  EXPECT_THAT(rendezvousSchemes(), Contains("here"));
+  EXPECT_THAT(rendezvousSchemes(), Contains(scheme));
 }
 
 TEST(RendezvousTest, RefusesToReplaceAScheme) {
   const RendezvousHandler handler = [](const RendezvousUrl&, const RendezvousOptions&) {
     return RendezvousResult{};
   };
-  registerRendezvousHandler("once", handler);
+  const std::string scheme = freshScheme();
+  registerRendezvousHandler(scheme, handler);
 
-  EXPECT_THAT(textOf<UsageError>([&] { registerRendezvousHandler("once", handler); }),
+  EXPECT_THAT(textOf<UsageError>([&] { registerRendezvousHandler(scheme, handler); }),
               HasSubstr("already registered"));
   EXPECT_THROW(registerRendezvousHandler("tcp", handler), UsageError);
   EXPECT_THROW(registerRendezvousHandler("a:b", handler), UsageError);
