@@ -51,6 +51,7 @@ trap 'clean_up; exit 143' TERM
 # start_server: sets `server` and `endpoint`.
 start_server() {
   local waited=0
+  : >"$notes/server" # so that it can be read before the program has made it
   "$BIN/unisono" store serve --port 0 --json >"$notes/server" 2>"$notes/server.err" &
   server=$!
   until endpoint=$(sed -nE 's/.*"endpoint": ?"([^"]+)".*/\1/p' "$notes/server" | head -n 1) &&
