@@ -25,6 +25,7 @@ using test::kindName;
 using test::kReactorKinds;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 /// What reactors promise about their loop: posted functions, ticks, stopping, forking.
 class ReactorLoopTest : public test::ReactorFixture {};
@@ -141,8 +142,10 @@ TEST_P(ReactorLoopTest, SurvivesTasksAndTicksThatThrow) {
 
   loop_.run();
 
-  EXPECT_THAT(log.lines(), ElementsAre(HasSubstr("task trouble"), HasSubstr("tick trouble"),
-                                       HasSubstr("tick trouble")));
+  // In any order: the first tick may be due before the loop comes to its tasks.
+  EXPECT_THAT(log.lines(),
+              UnorderedElementsAre(HasSubstr("task trouble"), HasSubstr("tick trouble"),
+                                   HasSubstr("tick trouble")));
 }
 
 TEST_P(ReactorLoopTest, MayBeDestroyedWhileItWatches) {
