@@ -1,6 +1,9 @@
 // Checks: UNISONO_CHECK for what a caller can get wrong, UNISONO_DCHECK for what only we can.
 #pragma once
 
+#include <string>
+#include <utility>
+
 #include "unisono/base/error.hpp"
 
 #include "base/str.hpp"
@@ -25,7 +28,8 @@ namespace unisono::detail {
   } while (false)
 
 #ifdef NDEBUG
-#define UNISONO_DCHECK(condition) static_cast<void>(0)
+// Looked at by the compiler only: what is used nowhere else must not count as unused.
+#define UNISONO_DCHECK(condition) static_cast<void>(sizeof((condition) ? 1 : 0))
 #else
 #define UNISONO_DCHECK(condition)                                    \
   do {                                                               \

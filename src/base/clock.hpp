@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 
@@ -35,21 +36,45 @@ class Deadline {
   static Deadline at(TimePoint when) noexcept { return Deadline(when); }
   static Deadline never() noexcept { return Deadline(TimePoint::max()); }
 
+  /// The same moment, or the one at which `ended` becomes true, if that is earlier: how an owner
+  /// ends the waits of others. The flag must outlive all copies.
+  Deadline orOnce(const std::atomic<bool>& ended) const noexcept {
+    Deadline either = *this;
+    either.ended_ = &ended;
+    return either;
+  }
+
+  /// The same, but no later than `most` from now.
+  Deadline within(Milliseconds most, const Clock& clock = systemClock()) const noexcept {
+    Deadline nearer = *this;
+    nearer.when_ = std::min(when_, after(most, clock).when_);
+    return nearer;
+  }
+
   bool isNever() const noexcept { return when_ == TimePoint::max(); }
   TimePoint when() const noexcept { return when_; }
-  bool expired(const Clock& clock = systemClock()) const noexcept { return clock.now() >= when_; }
+  bool expired(const Clock& clock = systemClock()) const noexcept {
+    return isEnded() || clock.now() >= when_;
+  }
 
   /// Time left, rounded up so that a sleep of this length does not end early; 0 when expired.
   Milliseconds remaining(const Clock& clock = systemClock()) const noexcept {
     const TimePoint now = clock.now();
-    return now >= when_ ? Milliseconds(0) : std::chrono::ceil<Milliseconds>(when_ - now);
+    return isEnded() || now >= when_ ? Milliseconds(0)
+                                     : std::chrono::ceil<Milliseconds>(when_ - now);
   }
 
   friend bool operator<(Deadline a, Deadline b) noexcept { return a.when_ < b.when_; }
 
  private:
   explicit Deadline(TimePoint when) noexcept : when_(when) {}
+  // Acquire: what the owner did before it ended the waits is seen by who was waiting.
+  bool isEnded() const noexcept {
+    return ended_ != nullptr && ended_->load(std::memory_order_acquire);
+  }
+
   TimePoint when_;
+  const std::atomic<bool>* ended_ = nullptr;
 };
 
 /// `seconds` rounded to milliseconds, no more than fit.

@@ -49,9 +49,7 @@ bool WaitTurns::next(Waitable& on) {
     // A signal handler may call the very object that waits.
     on.runUnlocked(hook);
   }
-  const bool abandoned =
-      context_.abandoned != nullptr && context_.abandoned->load(std::memory_order_relaxed);
-  const bool more = !abandoned && !context_.deadline.expired(context_.clock);
+  const bool more = !context_.deadline.expired(context_.clock);
   if (more && notice_.expired(context_.clock)) {
     giveNotice(on);
   }
@@ -99,10 +97,10 @@ void TimerWaitable::sleep(Milliseconds most) {
 }
 
 void pauseFor(Milliseconds duration, const WaitContext& context) {
-  const Deadline until = Deadline::after(duration, context.clock);
-  const Deadline end = std::min(until, context.deadline);
   TimerWaitable timer(duration);
-  const WaitContext quiet{.deadline = end, .subject = {}, .clock = context.clock};
+  const WaitContext quiet{.deadline = context.deadline.within(duration, context.clock),
+                          .subject = {},
+                          .clock = context.clock};
   static_cast<void>(waitUntil([] { return false; }, quiet, timer));
 }
 

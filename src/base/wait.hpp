@@ -5,7 +5,6 @@
 // variable, or just time.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <string>
 
@@ -29,8 +28,6 @@ struct WaitContext {
   Deadline deadline;
   std::function<std::string()> subject;  // "store key '/a' at 10.0.0.1:29500"; for the hang notice
   const Clock& clock = systemClock();
-  /// When it becomes true, the wait ends as if its deadline had passed.
-  const std::atomic<bool>* abandoned = nullptr;
 };
 
 /// Called at least every 50 ms by whoever waits, on the waiting thread, without the lock of a

@@ -224,8 +224,7 @@ std::vector<SocketAddress> interleaved(const std::vector<SocketAddress>& address
 ConnectRound raceOnce(ConnectHistory& history, const std::vector<SocketAddress>& addresses,
                       Deadline deadline) {
   Race race(history, addresses);
-  const WaitContext context{.deadline = std::min(deadline, Deadline::after(kLongestRound)),
-                            .subject = {}};
+  const WaitContext context{.deadline = deadline.within(kLongestRound), .subject = {}};
   static_cast<void>(waitUntil([&] { return race.step(); }, context, race));
   return race.finish();
 }

@@ -140,4 +140,13 @@ void Socket::shutdown() noexcept {
   static_cast<void>(::shutdown(fd(), SHUT_RDWR));
 }
 
+Milliseconds Socket::roundTrip() const noexcept {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(fd(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) {
+    return Milliseconds(0);
+  }
+  return std::chrono::ceil<Milliseconds>(std::chrono::microseconds(info.tcpi_rtt));
+}
+
 }  // namespace unisono

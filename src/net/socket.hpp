@@ -74,6 +74,10 @@ class Socket {
   /// Ends both directions and wakes whoever waits in a call; the descriptor stays open.
   void shutdown() noexcept;
 
+  /// Between the kernels of both hosts, as this one measures it: a peer that is slow to answer does
+  /// not matter. 0 when unknown.
+  Milliseconds roundTrip() const noexcept;
+
   SocketAddress localAddress() const noexcept { return SocketAddress::localOf(fd()); }
   SocketAddress peerAddress() const noexcept { return SocketAddress::peerOf(fd()); }
 

@@ -11,8 +11,8 @@ namespace unisono {
 namespace {
 
 // What things cost beside their text; only roughly right, so that millions of empty ones count
-// too: an entry (map node, hash, value header), an element of a queue, and a wait per name.
-constexpr std::uint64_t kEntryOverhead = 96;
+// too: an entry (nodes of map and index, value header), an element of a queue, a wait per name.
+constexpr std::uint64_t kEntryOverhead = 160;
 constexpr std::uint64_t kElementOverhead = 48;
 constexpr std::uint64_t kWaitOverhead = 64;
 
@@ -142,7 +142,7 @@ void KvTable::store(Node& node, std::string value) {
   if (entry.value) {
     bytes_ -= entry.value->size();
   } else {
-    ++valueCount_;
+    valued_.insert(node.first);
   }
   bytes_ += value.size();
   entry.value.emplace(std::move(value));  // assigning a short text would keep a long one's memory
@@ -309,23 +309,20 @@ bool KvTable::remove(std::string_view key) {
   const Before before(found->second);
   bytes_ -= found->second.value->size();
   found->second.value.reset();
-  --valueCount_;
+  valued_.erase(found->first);
   changed(*found, before, Change::TAKEN);
   dropIfEmpty(*found);
   return true;
 }
 
 std::int64_t KvTable::removePrefix(std::string_view prefix) {
-  std::vector<std::string> doomed;
-  for (const auto& [key, entry] : entries_) {
-    if (entry.hasValue() && key.starts_with(prefix)) {
-      doomed.push_back(key);
-    }
-  }
-  for (const std::string& key : doomed) {
+  std::int64_t count = 0;
+  for (auto next = valued_.lower_bound(prefix); next != valued_.end() && next->starts_with(prefix);
+       ++count) {
+    const std::string_view key = *next++;  // remove() takes the key off the set
     remove(key);
   }
-  return static_cast<std::int64_t>(doomed.size());
+  return count;
 }
 
 bool KvTable::allPresent(std::span<const std::string_view> keys) const {
@@ -341,14 +338,7 @@ bool KvTable::allHaveValues(std::span<const std::string_view> keys) const {
 }
 
 std::vector<std::string_view> KvTable::keys() const {
-  std::vector<std::string_view> all;
-  all.reserve(valueCount_);
-  for (const auto& [key, entry] : entries_) {
-    if (entry.hasValue()) {
-      all.emplace_back(key);
-    }
-  }
-  return all;
+  return {valued_.begin(), valued_.end()};
 }
 
 Status KvTable::push(std::string_view name, std::string_view element) {

@@ -17,6 +17,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -75,7 +76,8 @@ class KvTable {
   std::int64_t removePrefix(std::string_view prefix);
   bool allPresent(std::span<const std::string_view> keys) const;
   bool allHaveValues(std::span<const std::string_view> keys) const;
-  std::size_t size() const noexcept { return valueCount_; }
+  std::size_t size() const noexcept { return valued_.size(); }
+  /// The keys that have a value, in order.
   std::vector<std::string_view> keys() const;
 
   Status push(std::string_view name, std::string_view element);
@@ -142,7 +144,9 @@ class KvTable {
   Map entries_;
   std::unordered_map<WaitId, std::unique_ptr<Wait>> waits_;
   std::vector<Wake> wakes_;
-  std::size_t valueCount_ = 0;
+  // The keys in entries_ that have a value: listing or deleting some must not cost a look at all
+  // names that somebody waits for.
+  std::set<std::string_view> valued_;
   std::uint64_t bytes_ = 0;
 };
 

@@ -288,6 +288,7 @@ void TCPStore::barrier(std::string_view key, std::int64_t worldSize,
 
 std::shared_ptr<Store> TCPStore::clone() {
   const Inside inside(*impl_);
+  impl_->client->requireNotLost();  // or it would look for a server that has gone
   return std::make_shared<TCPStore>(impl_->server ? impl_->server->address().hostText() : host(),
                                     TCPStoreOptions{.port = port(),
                                                     .waitWorkers = false,

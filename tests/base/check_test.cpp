@@ -44,6 +44,12 @@ TEST(CheckTest, IsOneStatement) {
   EXPECT_TRUE(other);
 }
 
+TEST(DcheckTest, AllowsVariablesThatOnlyItLooksAt) {
+  const int onlyChecked = 3;
+
+  UNISONO_DCHECK(onlyChecked == 3);  // must not warn in any build
+}
+
 #ifdef NDEBUG
 TEST(DcheckTest, CostsNothingInReleaseBuilds) {
   int evaluated = 0;

@@ -1,5 +1,6 @@
 #include "base/clock.hpp"
 
+#include <atomic>
 #include <cstdlib>
 #include <gmock/gmock.h>
 #include <limits>
@@ -105,6 +106,34 @@ TEST(DeadlineTest, IsOrderedByItsMoment) {
   EXPECT_LT(near, Deadline::after(Milliseconds(2), clock));
   EXPECT_LT(near, Deadline::never());
   EXPECT_FALSE(near < near);
+}
+
+TEST(DeadlineTest, ComesWhenItsOwnerEndsItOrWhenItsTimeHasCome) {
+  FakeClock clock;
+  std::atomic<bool> ended{false};
+  const Deadline deadline = Deadline::after(Milliseconds(100), clock).orOnce(ended);
+  EXPECT_FALSE(deadline.expired(clock));
+  EXPECT_EQ(deadline.remaining(clock), Milliseconds(100));
+
+  ended = true;
+  EXPECT_TRUE(deadline.expired(clock));
+  EXPECT_EQ(deadline.remaining(clock), Milliseconds(0));
+
+  ended = false;
+  clock.advance(Milliseconds(100));
+  EXPECT_TRUE(deadline.expired(clock));
+}
+
+TEST(DeadlineTest, IsBroughtNearerButNeverFurther) {
+  FakeClock clock;
+  std::atomic<bool> ended{false};
+  const Deadline deadline = Deadline::after(Milliseconds(100), clock).orOnce(ended);
+
+  const Deadline nearer = deadline.within(Milliseconds(30), clock);
+  EXPECT_EQ(nearer.remaining(clock), Milliseconds(30));
+  EXPECT_EQ(deadline.within(Milliseconds(300), clock).remaining(clock), Milliseconds(100));
+  ended = true;
+  EXPECT_TRUE(nearer.expired(clock)) << "it still has the same owner";
 }
 
 TEST(DeadlineTest, NeverComesEarlyByTheMachinesClock) {

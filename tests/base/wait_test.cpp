@@ -1,5 +1,6 @@
 #include "base/wait.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <gmock/gmock.h>
@@ -461,28 +462,34 @@ TEST(CondWaitableTest, WakesWhenNotified) {
 }
 
 TEST(CondWaitableTest, WakesPromptlyNotAtTheEndOfItsSlice) {
-  Mutex mutex;
-  CondVar changed;
-  int turn = 0;
-  constexpr int kTurns = 400;
-  const auto play = [&](int mine) {
+  auto fastest = Milliseconds::max();
+  for (int i = 0; i < 20; ++i) {  // the fastest of many, because the machine may be busy
+    Mutex mutex;
+    CondVar changed;
+    bool asleep = false;
+    bool ready = false;
+    TimePoint readySince;
+    const Thread notifier("notifier", [&] {
+      for (bool done = false; !done; std::this_thread::yield()) {
+        const MutexLock lock(mutex);
+        if (asleep) {  // seen under the lock: the slice of the waiter has just begun
+          ready = true;
+          readySince = systemClock().now();
+          changed.notifyAll();
+          done = true;
+        }
+      }
+    });
+
     const MutexLock lock(mutex);
+    asleep = true;
     CondWaitable on(changed, mutex);
-    while (turn < kTurns) {
-      const WaitContext context{.deadline = Deadline::after(20s), .subject = {}};
-      ASSERT_TRUE(waitUntil([&] { return turn % 2 == mine || turn >= kTurns; }, context, on));
-      ++turn;
-      changed.notifyAll();
-    }
-  };
-  const TimePoint start = systemClock().now();
-  {
-    const Thread other("other", [&] { play(1); });
-    play(0);
+    EXPECT_TRUE(
+        waitUntil([&] { return ready; }, {.deadline = Deadline::after(60s), .subject = {}}, on));
+    fastest = std::min(fastest, elapsedSince(readySince));
   }
 
-  // 50 µs a turn when woken; the slices alone would take 400 * 50 ms.
-  EXPECT_LT(systemClock().now() - start, 4s);
+  EXPECT_LT(fastest, 25ms);  // measured: under 1 ms; a slice is 50 ms
 }
 
 TEST(CondWaitableTest, SleepsNoLongerThanAsked) {

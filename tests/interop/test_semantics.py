@@ -106,6 +106,7 @@ def test_a_pop_that_was_woken_is_not_woken_again_for_another_key(server: Server)
 @queue_servers
 def test_a_queue_that_holds_something_counts_in_a_wait(server: Server) -> None:
     server.owner.queue_push("q", "e")
+    assert server.owner.queue_len("q") == 1
     waiter = start_wait(server, b"/q", b"/k")
 
     server.owner.set("k", "v")
@@ -237,8 +238,8 @@ def test_a_sum_beyond_64_bits_is_refused(server: Server) -> None:
 
 def test_a_thread_that_waits_holds_up_no_other(server: Server, library: str) -> None:
     """PyTorch's client lets one thread in at a time; who waits keeps the others out."""
-    client, proxy = server.watched_client(library, timeout=1000)
-    client.set_timeout(1)
+    client, proxy = server.watched_client(library)
+    client.set_timeout(1 if library == "torch" else PATIENCE)
     waiting = later(client.get, "k")
     proxy.until_waiting()
 
@@ -276,7 +277,8 @@ def test_a_blocking_pop_never_says_empty(server: Server) -> None:
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_key_of_the_name_of_a_queue_is_not_an_element(world: World, library: str) -> None:
     server = world.server("unisono-libuv")
-    client = server.client(library, timeout=200)
+    client = server.client(library)
+    client.set_timeout(0.2)
     client.set("q", "a plain key")
 
     error = QueueEmptyError if library == "torch" else DistStoreError
@@ -292,7 +294,7 @@ def test_a_timeout_of_zero_is_one_look(server: Server) -> None:
     client.set("k", "v")
     client.set_timeout(0)
 
-    for _ in range(20):
+    for _ in range(5):
         assert client.get("k") == b"v"
         client.wait(["k"])
         assert client.multi_get(["k"]) == [b"v"]
@@ -304,7 +306,8 @@ def test_a_timeout_of_zero_is_one_look(server: Server) -> None:
 @pytest.mark.parametrize("server", SERVERS, indirect=True)
 def test_a_stopped_server_does_not_outlast_a_timeout(server: Server) -> None:
     """PyTorch's client waits for the answer for ever, whatever its timeout."""
-    client = server.client("unisono", timeout=500)
+    client = server.client("unisono")
+    client.set_timeout(0.5)
     client.set("k", "v")
     server.peer.stop()
 
@@ -333,22 +336,19 @@ def test_a_silent_peer_is_no_store(world: World) -> None:
 def test_a_closed_port_is_given_up_in_time(world: World) -> None:
     text = "client socket has timed out after 300ms"
 
-    with takes_at_most(2), pytest.raises(DistNetworkError, match=text):
+    with takes_at_most(5), pytest.raises(DistNetworkError, match=text):
         world.peer("unisono").tcp(free_port(), timeout=300)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_add_wakes_in_a_hash_store(world: World, library: str) -> None:
     store = world.peer(library).hash()
-    store.set_timeout(1)
-    begin = time.monotonic()
-    waiting = later(store.get, "n")
+    store.set_timeout(1 if library == "torch" else PATIENCE)  # theirs sleeps it out
 
-    store.add("n", 1)
-
-    assert waiting.result() == b"1"
-    if library == "unisono":
-        assert time.monotonic() - begin < 0.9
+    with takes_at_most(PATIENCE / 2):
+        waiting = later(store.get, "n")
+        store.add("n", 1)
+        assert waiting.result() == b"1"
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -380,13 +380,15 @@ def test_a_file_store_counts_its_timeout_in_milliseconds(
     world: World, tmp_path: Path, library: str
 ) -> None:
     store = world.peer(library).file(tmp_path / "store")
-    begin = time.monotonic()
+    shortest = PATIENCE
 
-    with pytest.raises(RuntimeError, match=r"[Tt]imeout"):
-        store.wait(["never"], 0.05)
+    for _ in range(1 if library == "torch" else 5):  # a busy host may delay any one of them
+        begin = time.monotonic()
+        with pytest.raises(RuntimeError, match=r"[Tt]imeout"):
+            store.wait(["never"], 0.05)
+        shortest = min(shortest, time.monotonic() - begin)
 
-    took = time.monotonic() - begin
-    assert took >= 1 if library == "torch" else took < 0.9
+    assert shortest >= 1 if library == "torch" else shortest < 0.9
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -53,7 +53,8 @@ def test_sums_values_and_their_number(with_one_worker: Server) -> None:
 
 
 def test_the_number_of_keys_follows_every_change(with_one_worker: Server) -> None:
-    client = with_one_worker.client("torch", timeout=200)
+    client = with_one_worker.client("torch")
+    client.set_timeout(0.2)
     counts = [client.num_keys()]
 
     client.add("a", 1)
@@ -98,14 +99,16 @@ def test_four_meet_at_a_barrier(server: Server) -> None:
 
 @our_servers
 def test_who_gives_up_goes_on(server: Server) -> None:
-    client = server.client("torch", timeout=100)
+    client = server.client("torch")
+    client.set("k", "v")
 
     for _ in range(5):
+        client.set_timeout(0.1)
         with pytest.raises(
             DistStoreError, match="wait timeout after 100ms, keys: /nonexistent key"
         ):
             client.get("nonexistent key")
-        client.set("k", "v")
+        client.set_timeout(10)
         assert client.get("k") == b"v"
 
 

@@ -233,9 +233,9 @@ def test_a_server_waits_for_the_workers_of_both_libraries(world: World, kind: st
 @pytest.mark.parametrize("loop", ["libuv", "poll"])
 def test_workers_that_do_not_come_are_counted(world: World, loop: str) -> None:
     with pytest.raises(DistStoreError, match=r"Timed out after 1 seconds .* 1/2 clients joined"):
-        world.peer("unisono").tcp(0, server=loop, workers=2, timeout=300)
+        world.peer("unisono").tcp(0, server=loop, workers=2, timeout=1000)
 
-    world.peer("unisono").tcp(0, server=loop, workers=2, timeout=300, wait=0)
+    world.peer("unisono").tcp(0, server=loop, workers=2, wait=0)
 
 
 @pytest.mark.parametrize("server", OUR_SERVERS, indirect=True)

@@ -156,6 +156,15 @@ TEST(SocketTest, ReportsAResetByThePeer) {
   EXPECT_EQ(read.text(), "Connection reset by peer (ECONNRESET)");
 }
 
+TEST(SocketTest, KnowsTheRoundTripBeforeThePeerHasDoneAnything) {
+  const Listener listener = test::listenOn("127.0.0.1");
+  const Socket socket = connectTo("127.0.0.1", listener.port(), test::soon(), Milliseconds(0));
+
+  EXPECT_GE(socket.roundTrip(), Milliseconds(1)) << "rounded up";
+  EXPECT_LT(socket.roundTrip(), Milliseconds(1000));
+  EXPECT_EQ(Socket().roundTrip(), Milliseconds(0));
+}
+
 TEST(SocketTest, IsWokenByShutdownFromAnotherThread) {
   auto pair = test::socketPair();
   std::atomic<int> tid{0};

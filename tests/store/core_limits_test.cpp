@@ -3,6 +3,7 @@
 
 #include "base/str.hpp"
 #include "store/core_harness.hpp"
+#include "support/cpu_time.hpp"
 #include "support/memory.hpp"
 
 namespace unisono::tcp {
@@ -159,6 +160,34 @@ TEST(StoreCoreLimitsTest, AReplyForWhichThereIsNoMemoryEndsTheConnectionOfItsRea
   EXPECT_EQ(server.take(small), kZero);
   EXPECT_EQ(server.reason(large), Reason::RESOURCE);
   EXPECT_TRUE(server.isOpen(setter));
+}
+
+/// Seconds that a server takes to list and delete a key a thousand times when others wait for
+/// `names` names.
+double secondsToList(int names) {
+  CoreHarness server;
+  const ConnectionId waiter = server.connect();
+  const ConnectionId client = server.connect();
+  RequestWriter wait;
+  wait.begin(Query::WAIT).i64(names);
+  for (int i = 0; i < names; ++i) {
+    wait.blob(str("/waited/", i));
+  }
+  server.send(waiter, wait);
+  std::string requests;
+  for (int i = 0; i < 1000; ++i) {
+    requests += setOf("/k", "v").bytes() + req(Query::LIST_KEYS).bytes() +
+                ask(Query::DELETE_PREFIX).blob("/").bytes();
+  }
+  const double start = ::unisono::test::cpuSeconds();
+  server.send(client, requests);
+  const double seconds = ::unisono::test::cpuSeconds() - start;
+  EXPECT_EQ(server.take(client).size(), 1000U * (8 + 8 + 2 + 1 + 8));
+  return seconds;
+}
+
+TEST(StoreCoreLimitsTest, ListingAndDeletingDoNotCostALookAtEverybodysNames) {
+  EXPECT_LT(secondsToList(50'000), 30 * secondsToList(50));  // 1000 times as many
 }
 
 TEST(StoreCoreLimitsTest, ASlowReaderIsNotReadFromUntilItHasTakenItsReplies) {

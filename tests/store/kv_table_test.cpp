@@ -14,7 +14,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::IsNull;
 using ::testing::Pointee;
-using ::testing::UnorderedElementsAre;
 
 using Names = std::vector<std::string_view>;
 using Outcome = KvTable::Compared::Outcome;
@@ -67,7 +66,7 @@ TEST_F(KvTableTest, GivesBackWhatWasSetAndNothingElse) {
   EXPECT_THAT(table.find("empty"), Pointee(std::string()));
   EXPECT_THAT(table.find("b"), IsNull());
   EXPECT_EQ(table.size(), 2U);
-  EXPECT_THAT(table.keys(), UnorderedElementsAre("a", "empty"));
+  EXPECT_THAT(table.keys(), ElementsAre("a", "empty"));
 }
 
 TEST_F(KvTableTest, KeysAndValuesMayHoldAnyByte) {
@@ -113,7 +112,7 @@ TEST_F(KvTableTest, RemovePrefixTakesValuesAndLeavesQueuesAndWaits) {
 
   EXPECT_EQ(table.removePrefix("a/"), 2);
   EXPECT_EQ(table.removePrefix("a/"), 0);
-  EXPECT_THAT(table.keys(), UnorderedElementsAre("a", "b/1"));
+  EXPECT_THAT(table.keys(), ElementsAre("a", "b/1"));
   EXPECT_EQ(table.queueLength("a/q"), 1U);
   EXPECT_EQ(table.removePrefix(""), 2);
   set("a/w", "");

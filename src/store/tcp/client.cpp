@@ -15,8 +15,10 @@ namespace {
 // than a few kilobytes of answers for us.
 constexpr std::size_t kMostUnacknowledged = 4096;
 
-// Threads beyond this many wait for a connection to become free.
+// Threads beyond this many wait for a connection to become free; those that wait for others leave
+// some to those that do not.
 constexpr std::size_t kMostConnections = 256;
+constexpr std::size_t kMostWaiting = kMostConnections - 16;
 
 constexpr std::uint32_t kFenceNonce = 0x756e6973;
 
@@ -36,13 +38,18 @@ StoreClient::StoreClient(Options options, Milliseconds connectTimeout)
 
 StoreClient::~StoreClient() = default;
 
-StoreClient::Slot* StoreClient::freeSlot() {
+StoreClient::Slot* StoreClient::freeSlot(Purpose purpose) {
   Slot* free = nullptr;
+  std::size_t waiting = 0;
   for (Slot& slot : slots_) {
     if (slot.dirty) {  // only this one may be used, see the head of client.hpp
       return slot.busy ? nullptr : &slot;
     }
     free = free == nullptr && !slot.busy ? &slot : free;
+    waiting += slot.waits ? 1 : 0;
+  }
+  if (purpose == Purpose::WAIT && waiting >= kMostWaiting) {
+    return nullptr;
   }
   if (free == nullptr && slots_.size() < kMostConnections) {
     free = &slots_.emplace_back();
@@ -50,7 +57,7 @@ StoreClient::Slot* StoreClient::freeSlot() {
   return free;
 }
 
-StoreClient::Slot& StoreClient::take(const Call& call, Use use) {
+StoreClient::Slot& StoreClient::take(const Call& call, Purpose purpose) {
   Slot* slot = nullptr;
   {
     const MutexLock lock(mutex_);
@@ -58,7 +65,7 @@ StoreClient::Slot& StoreClient::take(const Call& call, Use use) {
     const WaitContext wait{.deadline = call.deadline,
                            .subject = [&] { return str("another thread's ", call.op); }};
     const auto ready = [&]() UNISONO_NO_ANALYSIS {  // waitUntil looks with the lock held
-      slot = closing_ || lost_ ? nullptr : freeSlot();
+      slot = closing_ || lost_ ? nullptr : freeSlot(purpose);
       return closing_ || lost_ || slot != nullptr;
     };
     const bool inTime = waitUntil(ready, wait, on);
@@ -76,7 +83,8 @@ StoreClient::Slot& StoreClient::take(const Call& call, Use use) {
            .op = std::string(call.op)});
     }
     slot->busy = true;
-    slot->dirty = slot->dirty || use == Use::WRITING;
+    slot->waits = purpose == Purpose::WAIT;
+    slot->dirty = slot->dirty || purpose == Purpose::WRITE;
   }
   if (!slot->connection) {
     connectSlot(*slot, call);
@@ -84,11 +92,16 @@ StoreClient::Slot& StoreClient::take(const Call& call, Use use) {
   return *slot;
 }
 
+/// `call`, but over as soon as this client is: for what shutdown() cannot reach otherwise.
+Call StoreClient::untilClosing(Call call) const {
+  call.until = call.until.orOnce(closing_);
+  call.deadline = call.deadline.orOnce(closing_);
+  return call;
+}
+
 void StoreClient::connectSlot(Slot& slot, const Call& call) {
   try {
-    Call watched = call;
-    watched.abandoned = &closing_;
-    std::unique_ptr<Connection> made = redial(options_.host, options_.port, watched);
+    std::unique_ptr<Connection> made = redial(options_.host, options_.port, untilClosing(call));
     if (made->native() != traits_.native) {
       throw DistNetworkError({.reason = Reason::STORE_LOST,
                               .what = str("another server than before answers at ", made->place()),
@@ -111,6 +124,7 @@ void StoreClient::giveBack(Slot& slot) noexcept {
     slots_.remove_if([&](const Slot& other) { return &other == &slot; });
   } else {
     slot.busy = false;
+    slot.waits = false;
   }
   changed_.notifyAll();
 }
@@ -133,6 +147,13 @@ void StoreClient::rethrow(const DistError& error) {
     changed_.notifyAll();
   }
   throw;
+}
+
+void StoreClient::requireNotLost() {
+  const MutexLock lock(mutex_);
+  if (lost_) {
+    throw DistNetworkError(*lost_);
+  }
 }
 
 void StoreClient::shutdown() noexcept {
@@ -161,9 +182,12 @@ std::optional<ErrorFacts> StoreClient::readAcknowledgements(const Lease& lease, 
   }
   const Call earlier("an earlier write", {}, call.timeout);
   for (; lease->unacknowledged > 0; --lease->unacknowledged) {
-    if (lease->byte(call) == static_cast<std::uint8_t>(Verdict::REFUSED)) {
+    const std::uint8_t verdict = lease->byte(call);
+    if (verdict == static_cast<std::uint8_t>(Verdict::REFUSED)) {
       const ErrorFacts facts = lease->refusal(earlier);
       refused = refused ? refused : facts;
+    } else if (verdict != static_cast<std::uint8_t>(Verdict::DONE)) {
+      lease->outOfStep(earlier, str("the verdict ", verdict));
     }
   }
   setClean(lease.slot());
@@ -180,9 +204,15 @@ void StoreClient::fence(const Lease& lease, const Call& call) {
   exchange(lease, call, ping, [&](Connection& connection) { return connection.u32(call); });
 }
 
+/// Throws if an earlier write was refused, before a call that changes something is sent: it must
+/// not be carried out and its result be lost in the throw. Reads are sent along, and asked again.
+void StoreClient::settle(const Lease& lease, const Call& call) {
+  throwRefused(readAcknowledgements(lease, call));
+}
+
 void StoreClient::writeOnly(const Call& call, const RequestWriter& request) {
   checkCommand(call, request.bytes().size());
-  const auto write = [&](const Lease& lease) {
+  const auto send = [&](const Lease& lease) {
     lease->send(request.bytes(), call);
     if (lease->native()) {
       ++lease->unacknowledged;
@@ -193,7 +223,7 @@ void StoreClient::writeOnly(const Call& call, const RequestWriter& request) {
       fence(lease, call);
     }
   };
-  during(call, write, Use::WRITING);
+  during(call, send, Purpose::WRITE);
 }
 
 void StoreClient::set(const std::string& key, std::string_view value, Milliseconds timeout) {
@@ -235,13 +265,13 @@ std::int64_t StoreClient::add(const std::string& key, std::int64_t delta, Millis
   const Call call("add", {&key, 1}, timeout);
   checkKey(call, key);
   const bool native = traits_.native;
-  return ask(call, RequestWriter().begin(Query::ADD, native).blob(key).i64(delta),
-             [&](Connection& connection) {
-               if (native) {
-                 connection.verdict(call);
-               }
-               return connection.i64(call);
-             });
+  return change(call, RequestWriter().begin(Query::ADD, native).blob(key).i64(delta),
+                [&](Connection& connection) {
+                  if (native) {
+                    connection.verdict(call);
+                  }
+                  return connection.i64(call);
+                });
 }
 
 std::string StoreClient::compareSet(const std::string& key, std::string_view expected,
@@ -254,7 +284,7 @@ std::string StoreClient::compareSet(const std::string& key, std::string_view exp
   RequestWriter request;
   request.begin(Query::COMPARE_SET, native).blob(key).blob(expected).blob(desired);
   checkCommand(call, request.bytes().size());
-  return ask(call, request, [&](Connection& connection) {
+  return change(call, request, [&](Connection& connection) {
     if (native) {
       connection.verdict(call);
       static_cast<void>(connection.byte(call));  // stored, different or missing: told by the value
@@ -280,8 +310,8 @@ bool StoreClient::check(std::span<const std::string> keys, Milliseconds timeout)
 bool StoreClient::remove(const std::string& key, Milliseconds timeout) {
   const Call call("delete_key", {&key, 1}, timeout);
   checkKey(call, key);
-  return ask(call, RequestWriter().begin(Query::DELETE_KEY).blob(key),
-             [&](Connection& connection) { return connection.i64(call) > 0; });
+  return change(call, RequestWriter().begin(Query::DELETE_KEY).blob(key),
+                [&](Connection& connection) { return connection.i64(call) > 0; });
 }
 
 std::int64_t StoreClient::removePrefix(const std::string& prefix, Milliseconds timeout) {
@@ -294,11 +324,11 @@ std::int64_t StoreClient::removePrefix(const std::string& prefix, Milliseconds t
     }
     return removed;
   }
-  return ask(call, RequestWriter().begin(Query::DELETE_PREFIX, true).blob(prefix),
-             [&](Connection& connection) {
-               connection.verdict(call);
-               return connection.i64(call);
-             });
+  return change(call, RequestWriter().begin(Query::DELETE_PREFIX, true).blob(prefix),
+                [&](Connection& connection) {
+                  connection.verdict(call);
+                  return connection.i64(call);
+                });
 }
 
 std::int64_t StoreClient::numKeys(Milliseconds timeout) {
@@ -330,15 +360,29 @@ std::optional<std::string> StoreClient::tryPop(const std::string& key, Milliseco
   const Call call("queue_pop", {&key, 1}, timeout);
   requireQueues(call);
   checkKey(call, key);
-  return ask(call, RequestWriter().begin(Query::QUEUE_POP).blob(key),
-             [&](Connection& connection) -> std::optional<std::string> {
-               return connection.i64(call) > 0 ? std::optional(connection.blob(call))
-                                               : std::nullopt;
-             });
+  return change(call, RequestWriter().begin(Query::QUEUE_POP).blob(key),
+                [&](Connection& connection) { return readElement(connection, call); });
+}
+
+/// The answer to the stock QUEUE_POP: the length before, and the element if that was not 0.
+std::optional<std::string> StoreClient::readElement(Connection& connection, const Call& call) {
+  return connection.i64(call) > 0 ? std::optional(connection.blob(call)) : std::nullopt;
 }
 
 /// PyTorch's poll server has no queues, and closes the connection of who asks for one. So it is
 /// asked once, on a connection that is used for nothing else.
+bool StoreClient::askForQueues(const Call& call) {
+  const std::unique_ptr<Connection> probe = redial(options_.host, options_.port, call);
+  try {
+    probe->send(RequestWriter().begin(Query::QUEUE_LEN).blob(call.keys.front()).bytes(), call);
+    static_cast<void>(probe->i64(call));
+    return true;
+  } catch (const DistNetworkError&) {
+    static_cast<void>(numKeys(call.timeout));  // throws when the store is lost altogether
+    return false;
+  }
+}
+
 void StoreClient::requireQueues(const Call& call) {
   if (traits_.native) {
     return;
@@ -349,15 +393,7 @@ void StoreClient::requireQueues(const Call& call) {
     has = hasQueues_;
   }
   if (!has) {
-    const std::unique_ptr<Connection> probe = dial(options_.host, options_.port, call);
-    try {
-      probe->send(RequestWriter().begin(Query::QUEUE_LEN).blob(call.keys.front()).bytes(), call);
-      static_cast<void>(probe->i64(call));
-      has = true;
-    } catch (const DistNetworkError&) {
-      static_cast<void>(numKeys(call.timeout));  // throws when the store is lost altogether
-      has = false;
-    }
+    has = watched([&] { return askForQueues(untilClosing(call)); });
     const MutexLock lock(mutex_);
     hasQueues_ = has;
   }

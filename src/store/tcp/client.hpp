@@ -2,12 +2,16 @@
 //
 // Several threads may be inside at once. Each takes a connection for as long as it
 // needs it; a further one is opened when all are taken, so that a thread that waits
-// holds up nobody.
+// holds up nobody. There is a limit, but only waiting calls come up against it: who
+// would end their waiting always finds a connection.
 //
 // Read-your-writes: a write that has returned is seen by every later call on this
 // object, whichever connection that uses. Writes are not waited for, so a connection
 // with unacknowledged writes is *dirty*, from the moment a writer takes it; at most
 // one is, and until it is clean only it is used.
+//
+// A server of ours may refuse a write (it is full). Since nobody waits for that, the
+// next call that is answered throws the refusal, and has then changed nothing itself.
 //
 // Keys here are wire keys: TCPStore puts the "/" in front.
 #pragma once
@@ -66,6 +70,9 @@ class StoreClient {
   std::string pop(const std::string& key, Milliseconds timeout);
   void barrier(const std::string& key, std::int64_t worldSize, Milliseconds timeout);
 
+  /// Throws what every call throws once the store is lost.
+  void requireNotLost() UNISONO_EXCLUDES(mutex_);
+
   /// Ends the calls inside, with SHUTDOWN; later ones fail at once.
   void shutdown() noexcept;
 
@@ -74,19 +81,21 @@ class StoreClient {
   const std::string& describeSocket() const noexcept { return socketText_; }
 
  private:
+  /// What a connection is taken for.
+  enum class Purpose : std::uint8_t { ASK, WRITE, WAIT };
+
   struct Slot {
     std::unique_ptr<Connection> connection;  // null while it is being opened
     bool busy = true;
     bool dirty = false;
+    bool waits = false;  // for others, perhaps for long
   };
-
-  enum class Use : std::uint8_t { READING, WRITING };
 
   /// A connection taken for one call.
   class Lease {
    public:
-    Lease(StoreClient& client, const Call& call, Use use)
-        : client_(client), slot_(client.take(call, use)) {}
+    Lease(StoreClient& client, const Call& call, Purpose purpose)
+        : client_(client), slot_(client.take(call, purpose)) {}
     ~Lease() { client_.giveBack(slot_); }
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
@@ -100,28 +109,37 @@ class StoreClient {
   };
 
   // Connections (client.cpp).
-  Slot& take(const Call& call, Use use) UNISONO_EXCLUDES(mutex_);
-  Slot* freeSlot() UNISONO_REQUIRES(mutex_);
+  Slot& take(const Call& call, Purpose purpose) UNISONO_EXCLUDES(mutex_);
+  Slot* freeSlot(Purpose purpose) UNISONO_REQUIRES(mutex_);
   void connectSlot(Slot& slot, const Call& call) UNISONO_EXCLUDES(mutex_);
+  Call untilClosing(Call call) const;
   void giveBack(Slot& slot) noexcept UNISONO_EXCLUDES(mutex_);
   void setClean(Slot& slot) noexcept UNISONO_EXCLUDES(mutex_);
   [[noreturn]] void rethrow(const DistError& error) UNISONO_EXCLUDES(mutex_);
 
-  /// Runs `body` with a connection, and remembers when the store is lost in it.
+  /// Runs `body`; remembers when the store is lost in it, and says so when this client was closed.
   template <typename Body>
-  auto during(const Call& call, Body body, Use use = Use::READING) {
+  auto watched(Body body) {
     try {
-      const Lease lease(*this, call, use);
-      return body(lease);
+      return body();
     } catch (const DistError& error) {
       rethrow(error);
     }
+  }
+  /// Runs `body` with a connection.
+  template <typename Body>
+  auto during(const Call& call, Body body, Purpose purpose = Purpose::ASK) {
+    return watched([&] {
+      const Lease lease(*this, call, purpose);
+      return body(lease);
+    });
   }
 
   // Requests and replies (client.cpp).
   void writeOnly(const Call& call, const RequestWriter& request);
   std::optional<ErrorFacts> readAcknowledgements(const Lease& lease, const Call& call);
   void fence(const Lease& lease, const Call& call);
+  void settle(const Lease& lease, const Call& call);
 
   /// Sends a request that is answered at once, and returns what `read` makes of the reply.
   template <typename Read>
@@ -138,18 +156,29 @@ class StoreClient {
   auto ask(const Call& call, const RequestWriter& request, Read read) {
     return during(call, [&](const Lease& lease) { return exchange(lease, call, request, read); });
   }
+  /// As ask(), for a request that changes something.
+  template <typename Read>
+  auto change(const Call& call, const RequestWriter& request, Read read) {
+    return during(call, [&](const Lease& lease) {
+      settle(lease, call);
+      return exchange(lease, call, request, read);
+    });
+  }
   static void throwRefused(const std::optional<ErrorFacts>& refused);
 
   // Waiting (client_wait.cpp).
   std::optional<ErrorFacts> sendWaiting(const Lease& lease, const Call& call,
                                         const RequestWriter& request);
-  static std::uint8_t firstByte(Connection& connection, const Call& call, bool* canceled);
+  static std::uint8_t firstByte(Connection& connection, const Call& call, Deadline until,
+                                bool* canceled);
   template <typename Read>
   auto awaitAnswer(const Lease& lease, const Call& call, const RequestWriter& request, Read read);
   std::string popStock(const std::string& key, const Call& call);
+  static std::optional<std::string> readElement(Connection& connection, const Call& call);
   [[noreturn]] static std::string giveUp(const Call& call, const std::string& place);
 
   void requireQueues(const Call& call);
+  bool askForQueues(const Call& call);
   void checkKey(const Call& call, std::string_view key) const;
   void checkKeys(const Call& call, std::span<const std::string> keys) const;
   void checkValue(const Call& call, std::uint64_t size) const;
@@ -165,7 +194,7 @@ class StoreClient {
   CondVar changed_;  // a slot became free or clean, or the store was lost
   std::list<Slot> slots_ UNISONO_GUARDED_BY(mutex_);
   std::optional<ErrorFacts> lost_ UNISONO_GUARDED_BY(mutex_);
-  std::atomic<bool> closing_{false};  // set once, under the lock; those who connect look without
+  std::atomic<bool> closing_{false};  // set under the mutex; read also without, to end waits
   std::optional<bool> hasQueues_ UNISONO_GUARDED_BY(mutex_);  // of the server, once it was asked
 };
 

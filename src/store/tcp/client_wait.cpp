@@ -53,12 +53,12 @@ std::optional<ErrorFacts> StoreClient::sendWaiting(const Lease& lease, const Cal
   return refused;
 }
 
-/// The first byte of the answer to a wait. When none comes in time the wait is canceled
+/// The first byte of the answer to a wait. When none comes by `until` the wait is canceled
 /// (`*canceled`), and the byte is what the server says then.
-std::uint8_t StoreClient::firstByte(Connection& connection, const Call& call, bool* canceled) {
+std::uint8_t StoreClient::firstByte(Connection& connection, const Call& call, Deadline until,
+                                    bool* canceled) {
   *canceled = call.timeout.count() == 0;
-  std::optional<std::uint8_t> first =
-      connection.byteBy(*canceled ? call.deadline : call.until, call);
+  std::optional<std::uint8_t> first = connection.byteBy(*canceled ? call.deadline : until, call);
   if (!first && !*canceled) {
     *canceled = true;
     Call last = call;
@@ -79,8 +79,10 @@ template <typename Read>
 auto StoreClient::awaitAnswer(const Lease& lease, const Call& call, const RequestWriter& request,
                               Read read) {
   std::optional<ErrorFacts> refused = sendWaiting(lease, call, request);
+  // What is waited for may be the very write that was refused.
+  const Deadline until = refused ? Deadline::at(call.start) : call.until;
   bool canceled = false;
-  const auto verdict = static_cast<Verdict>(firstByte(*lease, call, &canceled));
+  const auto verdict = static_cast<Verdict>(firstByte(*lease, call, until, &canceled));
   const Call rest = withTimeToFinish(call);
   std::optional<decltype(read(*lease, rest))> value;
   if (verdict == Verdict::DONE) {
@@ -102,7 +104,7 @@ std::string StoreClient::get(const std::string& key, Milliseconds timeout) {
   const std::span<const std::string> keys(&key, 1);
   const Call call("get", keys, timeout);
   checkKey(call, key);
-  return during(call, [&](const Lease& lease) {
+  const auto body = [&](const Lease& lease) {
     if (lease->native()) {
       const auto value = awaitAnswer(lease, call, RequestWriter().begin(Query::GET, true).blob(key),
                                      [](Connection& c, const Call& rest) { return c.blob(rest); });
@@ -114,7 +116,8 @@ std::string StoreClient::get(const std::string& key, Milliseconds timeout) {
     const Call rest = withTimeToFinish(call);
     return exchange(lease, rest, RequestWriter().begin(Query::GET).blob(key),
                     [&](Connection& connection) { return connection.blob(rest); });
-  });
+  };
+  return during(call, body, Purpose::WAIT);
 }
 
 std::vector<std::string> StoreClient::multiGet(std::span<const std::string> keys,
@@ -131,7 +134,7 @@ std::vector<std::string> StoreClient::multiGet(std::span<const std::string> keys
     }
     return values;
   };
-  return during(call, [&](const Lease& lease) {
+  const auto body = [&](const Lease& lease) {
     if (lease->native()) {
       auto values = awaitAnswer(lease, call, request, readAll);
       return values ? *values : std::vector<std::string>{giveUp(call, lease->place())};
@@ -142,7 +145,8 @@ std::vector<std::string> StoreClient::multiGet(std::span<const std::string> keys
     const Call rest = withTimeToFinish(call);
     return exchange(lease, rest, request,
                     [&](Connection& connection) { return readAll(connection, rest); });
-  });
+  };
+  return during(call, body, Purpose::WAIT);
 }
 
 void StoreClient::wait(std::span<const std::string> keys, Milliseconds timeout) {
@@ -150,11 +154,12 @@ void StoreClient::wait(std::span<const std::string> keys, Milliseconds timeout) 
   checkKeys(call, keys);
   const RequestWriter request = RequestWriter().begin(Query::WAIT, traits_.native).keys(keys);
   checkCommand(call, request.bytes().size());
-  during(call, [&](const Lease& lease) {
+  const auto body = [&](const Lease& lease) {
     if (!awaitAnswer(lease, call, request, kNothingMore)) {
       giveUp(call, lease->place());
     }
-  });
+  };
+  during(call, body, Purpose::WAIT);
 }
 
 std::string StoreClient::pop(const std::string& key, Milliseconds timeout) {
@@ -165,26 +170,36 @@ std::string StoreClient::pop(const std::string& key, Milliseconds timeout) {
   if (!traits_.native) {
     return popStock(key, call);
   }
-  return during(call, [&](const Lease& lease) {
+  const auto body = [&](const Lease& lease) {
+    settle(lease, call);
     const auto element =
         awaitAnswer(lease, call, RequestWriter().begin(Query::QUEUE_POP, true).blob(key),
                     [](Connection& c, const Call& rest) { return c.blob(rest); });
     return element ? *element : giveUp(call, lease->place());
-  });
+  };
+  return during(call, body, Purpose::WAIT);
 }
 
 /// A stock server knows "wait until there is something" and "take it", but not both in one: when
 /// another consumer was faster, waits again.
 std::string StoreClient::popStock(const std::string& key, const Call& call) {
-  const std::span<const std::string> keys(&key, 1);
+  const RequestWriter wait = RequestWriter().begin(Query::WAIT).keys(call.keys);
+  const RequestWriter pop = RequestWriter().begin(Query::QUEUE_POP).blob(key);
+  const auto body = [&](const Lease& lease) {
+    if (!awaitAnswer(lease, call, wait, kNothingMore)) {
+      giveUp(call, lease->place());
+    }
+    const Call rest = withTimeToFinish(call);
+    return exchange(lease, rest, pop,
+                    [&](Connection& connection) { return readElement(connection, rest); });
+  };
   for (const WaitContext pause{.deadline = call.until, .subject = {}};;
        pauseFor(kPopAgain, pause)) {
-    wait(keys, call.until.remaining());
-    if (std::optional<std::string> element = tryPop(key, call.timeout)) {
+    if (std::optional<std::string> element = during(call, body, Purpose::WAIT)) {
       return *std::move(element);
     }
     if (call.until.expired()) {
-      throwWaitTimeout(call.op, keys, call.timeout, "others took what was there");
+      throwWaitTimeout(call.op, call.keys, call.timeout, "others took what was there");
     }
   }
 }
@@ -194,11 +209,13 @@ void StoreClient::barrier(const std::string& key, std::int64_t worldSize, Millis
   checkKey(call, key);
   RequestWriter request;
   request.begin(Query::BARRIER, traits_.native).blob(key).i64(worldSize);
-  during(call, [&](const Lease& lease) {
+  const auto body = [&](const Lease& lease) {
+    settle(lease, call);
     if (!awaitAnswer(lease, call, request, kNothingMore)) {
       throwBarrierTimeout(std::string_view(key).substr(1), worldSize, timeout, lease->place());
     }
-  });
+  };
+  during(call, body, Purpose::WAIT);
 }
 
 /// Throws the error of a wait whose timeout passed.

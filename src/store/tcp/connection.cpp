@@ -34,9 +34,7 @@ Connection::Connection(Socket socket, std::string place)
     : socket_(std::move(socket)), place_(std::move(place)) {}
 
 WaitContext Connection::waiting(Deadline until, const Call& call) const {
-  return {.deadline = until,
-          .subject = [this, &call] { return subjectOf(call, place_); },
-          .abandoned = call.abandoned};
+  return {.deadline = until, .subject = [this, &call] { return subjectOf(call, place_); }};
 }
 
 void Connection::send(std::string_view bytes, const Call& call) {

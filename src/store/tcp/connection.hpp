@@ -10,7 +10,6 @@
 // when an answer does not come in time. Either leaves it broken(): not to be used again.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -28,9 +27,9 @@ namespace unisono::tcp {
 
 /// What is known of the server at the other end.
 struct ServerTraits {
-  bool native = false;  // one of ours: the answered forms may be used
-  StoreLimits limits;   // only those of a single request
-  Milliseconds roundTrip{};
+  bool native = false;       // one of ours: the answered forms may be used
+  StoreLimits limits;        // only those of a single request
+  Milliseconds roundTrip{};  // as the kernel measured it while connecting
 };
 
 /// One call of a user: what errors say, and when it ends.
@@ -41,8 +40,6 @@ struct Call {
   TimePoint start;
   Deadline until;     // when what is waited for must have happened
   Deadline deadline;  // when the server must have answered; never nearer than kLeastAnswerTime
-
-  const std::atomic<bool>* abandoned = nullptr;  // set when nobody wants the result any more
 
   Call(std::string_view name, std::span<const std::string> about, Milliseconds limit);
 };

@@ -15,14 +15,10 @@
 namespace unisono::tcp {
 namespace {
 
-// A round of connecting is not interrupted when the call is abandoned, so it is kept short.
-constexpr Milliseconds kLongestRound(3000);
-
 /// Hello and echo in one piece: a server that sees a hello cut in two may close the connection
 /// (PyTorch's does), and a small piece is never cut.
 void sayHello(Connection& connection, const Call& call) {
   const auto nonce = static_cast<std::uint32_t>(::getpid());
-  const TimePoint sentAt = systemClock().now();
   connection.send(
       RequestWriter().begin(Query::VALIDATE).u32(kMagic).begin(Query::PING).u32(nonce).bytes(),
       call);
@@ -33,7 +29,6 @@ void sayHello(Connection& connection, const Call& call) {
          .what = str("Ping failed, invalid value returned from server. Expected: ", nonce,
                      ", Got: ", echo, "; is a TCPStore server listening there?")});
   }
-  connection.traits.roundTrip = elapsedSince(sentAt);
 }
 
 /// The limits that a server of ours says it has, or nothing when the record is not understood.
@@ -74,6 +69,7 @@ std::unique_ptr<Connection> greet(Socket socket, const HostPort& target, const C
                                   ConnectHistory& history) {
   const SocketAddress peer = socket.peerAddress();
   auto connection = std::make_unique<Connection>(std::move(socket), target.text());
+  connection->traits.roundTrip = connection->socket().roundTrip();
   try {
     sayHello(*connection, call);
   } catch (const DistError& error) {
@@ -101,16 +97,14 @@ std::unique_ptr<Connection> connectTo(const HostPort& target, const Call& call,
                                       ConnectHistory& history, void (*onRefused)(const Call&)) {
   Call limited = call;
   limited.deadline = call.timeout.count() == 0 ? call.deadline : call.until;
-  const WaitContext wait{
-      .deadline = limited.deadline,
-      .subject = [&] { return str("the store at ", target.text(), ": ", history.describe()); },
-      .abandoned = call.abandoned};
+  const WaitContext wait{.deadline = limited.deadline, .subject = [&] {
+                           return str("the store at ", target.text(), ": ", history.describe());
+                         }};
   SeededRng rng(randomSeed());
   Backoff backoff(rng);
   std::unique_ptr<Connection> connection;
   const auto attempt = [&] {
-    ConnectRound round =
-        tryConnectOnce(history, std::min(limited.deadline, Deadline::after(kLongestRound)));
+    ConnectRound round = tryConnectOnce(history, limited.deadline);
     if (round.socket.valid()) {
       connection = greet(std::move(round.socket), target, limited, history);
     } else if (!round.worthRetrying) {
