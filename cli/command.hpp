@@ -21,6 +21,7 @@ struct Context {
 };
 
 void addStore(CLI::App& program, Context& context);
+void addStoreBench(CLI::App& store, Context& context);
 void addInfo(CLI::App& program, Context& context);
 
 }  // namespace unisono::cli

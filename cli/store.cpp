@@ -97,6 +97,8 @@ void addStore(CLI::App& program, Context& context) {
       ->capture_default_str();
   command->add_flag("--json", options->json, "Print the endpoint as one line of JSON");
   command->callback([options, &context] { context.exitCode = serve(*options); });
+
+  addStoreBench(*store, context);
 }
 
 }  // namespace unisono::cli

@@ -19,6 +19,7 @@ BUILD_PACKAGES=(
   ca-certificates cmake g++ ninja-build pkg-config
   libcli11-dev libfmt-dev libspdlog-dev libuv1-dev nlohmann-json3-dev
   libgmock-dev libgtest-dev
+  redis-tools # has Redis's server, which the benchmark compares with
 )
 CHECK_PACKAGES=(clang-14 clang-format-14 clang-tidy-14 shellcheck)
 

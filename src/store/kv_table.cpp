@@ -74,13 +74,22 @@ struct KvTable::Before {
 KvTable::KvTable(const StoreLimits& limits) : limits_(limits) {}
 KvTable::~KvTable() = default;
 
-KvTable::Node& KvTable::nodeFor(std::string_view key) {
-  const auto found = entries_.find(key);
-  if (found != entries_.end()) {
-    return *found;
+std::string_view KvTable::Place::value() const noexcept {
+  return node != nullptr && node->second.value ? std::string_view(*node->second.value)
+                                               : std::string_view();
+}
+
+KvTable::Place KvTable::placeOf(std::string_view name) {
+  const auto found = entries_.find(name);
+  return {name, found == entries_.end() ? nullptr : &*found};
+}
+
+KvTable::Node& KvTable::nodeAt(Place place) {
+  if (place.node != nullptr) {
+    return *place.node;
   }
-  const auto made = entries_.emplace(std::string(key), Entry{}).first;
-  bytes_ += key.size() + kEntryOverhead;
+  const auto made = entries_.emplace(std::string(place.name), Entry{}).first;
+  bytes_ += place.name.size() + kEntryOverhead;
   return *made;
 }
 
@@ -109,10 +118,10 @@ Status KvTable::admit(Growth more) const {
   return Status::ok();
 }
 
-/// What it takes to remember `name` and `bytes` more about it.
-KvTable::Growth KvTable::growthWith(std::string_view name, std::uint64_t bytes) const {
-  const bool known = entries_.find(name) != entries_.end();
-  return {bytes + (known ? 0 : name.size() + kEntryOverhead), known ? 0U : 1U};
+/// What it takes to remember the name and `bytes` more about it.
+KvTable::Growth KvTable::growthWith(Place place, std::uint64_t bytes) {
+  const bool known = place.node != nullptr;
+  return {bytes + (known ? 0 : place.name.size() + kEntryOverhead), known ? 0U : 1U};
 }
 
 Status KvTable::admitSize(std::uint64_t size) const {
@@ -122,17 +131,16 @@ Status KvTable::admitSize(std::uint64_t size) const {
                                          limits_.valueBytes));
 }
 
-Result<KvTable::Growth> KvTable::growth(std::string_view key, std::uint64_t newSize) const {
+Result<KvTable::Growth> KvTable::growth(Place place, std::uint64_t newSize) const {
   if (Status status = admitSize(newSize); !status.isOk()) {
     return status;
   }
-  const std::string* old = find(key);
-  const std::uint64_t oldSize = old == nullptr ? 0 : old->size();
-  return growthWith(key, newSize > oldSize ? newSize - oldSize : 0);
+  const std::uint64_t oldSize = place.value().size();
+  return growthWith(place, newSize > oldSize ? newSize - oldSize : 0);
 }
 
-Status KvTable::admitValue(std::string_view key, std::uint64_t newSize) const {
-  const Result<Growth> more = growth(key, newSize);
+Status KvTable::admitValue(Place place, std::uint64_t newSize) const {
+  const Result<Growth> more = growth(place, newSize);
   return more.isOk() ? admit(more.value()) : more.failure();
 }
 
@@ -224,20 +232,21 @@ std::vector<Wake> KvTable::takeWakes() {
 }
 
 Status KvTable::set(std::string_view key, std::string_view value) {
-  if (Status status = admitValue(key, value.size()); !status.isOk()) {
+  const Place place = placeOf(key);
+  if (Status status = admitValue(place, value.size()); !status.isOk()) {
     return status;
   }
-  store(nodeFor(key), std::string(value));
+  store(nodeAt(place), std::string(value));
   return Status::ok();
 }
 
 Status KvTable::append(std::string_view key, std::string_view value) {
-  const std::string* old = find(key);
-  const std::uint64_t oldSize = old == nullptr ? 0 : old->size();
-  if (Status status = admitValue(key, oldSize + value.size()); !status.isOk()) {
+  const Place place = placeOf(key);
+  const std::uint64_t newSize = place.value().size() + value.size();
+  if (Status status = admitValue(place, newSize); !status.isOk()) {
     return status;
   }
-  Node& node = nodeFor(key);
+  Node& node = nodeAt(place);
   if (node.second.value) {
     bytes_ += value.size();
     node.second.value->append(value);  // present before and after: nobody's wait changes
@@ -251,7 +260,7 @@ Status KvTable::multiSet(std::span<const std::string_view> keys,
                          std::span<const std::string_view> values) {
   Growth total;
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    const Result<Growth> more = growth(keys[i], values[i].size());
+    const Result<Growth> more = growth(placeOf(keys[i]), values[i].size());
     if (!more.isOk()) {
       return more.failure();
     }
@@ -262,22 +271,22 @@ Status KvTable::multiSet(std::span<const std::string_view> keys,
     return status;
   }
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    store(nodeFor(keys[i]), std::string(values[i]));
+    store(nodeAt(placeOf(keys[i])), std::string(values[i]));
   }
   return Status::ok();
 }
 
 Result<std::int64_t> KvTable::add(std::string_view key, std::int64_t delta) {
-  const std::string* old = find(key);
-  Result<std::int64_t> sum = addDecimal(old == nullptr ? std::string_view() : *old, delta);
+  const Place place = placeOf(key);
+  Result<std::int64_t> sum = addDecimal(place.value(), delta);
   if (!sum.isOk()) {
     return sum;
   }
-  std::string digits = str(sum.value());
-  if (Status status = admitValue(key, digits.size()); !status.isOk()) {
+  std::string digits = std::to_string(sum.value());
+  if (Status status = admitValue(place, digits.size()); !status.isOk()) {
     return status;
   }
-  store(nodeFor(key), std::move(digits));
+  store(nodeAt(place), std::move(digits));
   return sum;
 }
 
@@ -350,10 +359,11 @@ Status KvTable::push(std::string_view name, std::string_view element) {
     return status;
   }
   const std::uint64_t cost = element.size() + kElementOverhead;
-  if (Status status = admit(growthWith(name, cost)); !status.isOk()) {
+  const Place place = placeOf(name);
+  if (Status status = admit(growthWith(place, cost)); !status.isOk()) {
     return status;
   }
-  Node& node = nodeFor(name);
+  Node& node = nodeAt(place);
   Entry& entry = node.second;
   if (entry.sleepers && !entry.sleepers->pops.empty()) {
     end(*entry.sleepers->pops.front(), std::string(element), std::nullopt);
@@ -397,7 +407,7 @@ Result<bool> KvTable::wait(WaitId id, std::span<const std::string_view> keys, Wa
   std::vector<Node*> nodes;
   nodes.reserve(keys.size());
   for (const std::string_view key : keys) {
-    nodes.push_back(&nodeFor(key));
+    nodes.push_back(&nodeAt(placeOf(key)));
   }
   std::sort(nodes.begin(), nodes.end());
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());  // a name twice counts once
@@ -423,24 +433,25 @@ Result<std::optional<std::string>> KvTable::popOrWait(WaitId id, std::string_vie
   if (element) {
     return element;
   }
-  if (Status status = admit(growthWith(name, kWaitOverhead)); !status.isOk()) {
+  const Place place = placeOf(name);
+  if (Status status = admit(growthWith(place, kWaitOverhead)); !status.isOk()) {
     return status;
   }
-  Node& node = nodeFor(name);
+  Node& node = nodeAt(place);
   link(newWait(id), node, node.second.wakeable().pops);
   return element;
 }
 
 Result<bool> KvTable::arrive(WaitId id, std::string_view key, std::int64_t worldSize) {
   cancelWait(id);
-  const std::string* old = find(key);
-  const Result<std::int64_t> count = addDecimal(old == nullptr ? std::string_view() : *old, 1);
+  const Place place = placeOf(key);
+  const Result<std::int64_t> count = addDecimal(place.value(), 1);
   if (!count.isOk()) {
     return count.failure();
   }
   const bool complete = count.value() >= worldSize;
-  std::string digits = str(count.value());
-  Result<Growth> more = growth(key, digits.size());
+  std::string digits = std::to_string(count.value());
+  Result<Growth> more = growth(place, digits.size());
   if (!more.isOk()) {
     return more.failure();
   }
@@ -448,7 +459,7 @@ Result<bool> KvTable::arrive(WaitId id, std::string_view key, std::int64_t world
   if (Status status = admit(more.value()); !status.isOk()) {
     return status;
   }
-  Node& node = nodeFor(key);
+  Node& node = nodeAt(place);
   store(node, std::move(digits));
   endBarriers(node, count.value());
   if (complete) {

@@ -125,13 +125,21 @@ class KvTable {
     std::uint64_t keys = 0;
   };
 
-  Node& nodeFor(std::string_view key);
+  /// A name, and its node if there is one: looked up once, used several times.
+  struct Place {
+    std::string_view name;
+    Node* node;
+    std::string_view value() const noexcept;  // empty when there is none
+  };
+
+  Place placeOf(std::string_view name);
+  Node& nodeAt(Place place);
   void dropIfEmpty(Node& node);
-  Growth growthWith(std::string_view name, std::uint64_t bytes) const;
-  Result<Growth> growth(std::string_view key, std::uint64_t newSize) const;
+  static Growth growthWith(Place place, std::uint64_t bytes);
+  Result<Growth> growth(Place place, std::uint64_t newSize) const;
   Status admit(Growth more) const;
   Status admitSize(std::uint64_t size) const;
-  Status admitValue(std::string_view key, std::uint64_t newSize) const;
+  Status admitValue(Place place, std::uint64_t newSize) const;
   void store(Node& node, std::string value);
   void changed(Node& node, const Before& before, Change change);
   void endBarriers(Node& node, std::int64_t count);

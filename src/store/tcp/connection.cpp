@@ -11,6 +11,9 @@ namespace {
 
 constexpr std::size_t kReadSize = 16 * 1024;
 
+// How long to look for an answer before sleeping.
+constexpr std::chrono::microseconds kPatience(20);
+
 // A reply longer than any that a server of ours would send is not a reply.
 constexpr std::uint64_t kLongestBlob = std::uint64_t{1} << 32U;
 
@@ -31,7 +34,10 @@ Call::Call(std::string_view name, std::span<const std::string> about, Millisecon
       deadline(std::max(until, Deadline::after(kLeastAnswerTime))) {}
 
 Connection::Connection(Socket socket, std::string place)
-    : socket_(std::move(socket)), place_(std::move(place)) {}
+    : socket_(std::move(socket)),
+      place_(std::move(place)),
+      buffer_(std::make_unique_for_overwrite<char[]>(kReadSize)),
+      spin_(kPatience) {}
 
 WaitContext Connection::waiting(Deadline until, const Call& call) const {
   return {.deadline = until, .subject = [this, &call] { return subjectOf(call, place_); }};
@@ -48,18 +54,21 @@ void Connection::send(std::string_view bytes, const Call& call) {
   }
 }
 
-/// Receives more into the buffer; false when nothing came by `until`.
+/// An answer that comes at once is not slept for.
+IoResult Connection::receive(char* data, std::size_t size, const WaitContext& wait) {
+  IoResult result;
+  const auto look = [&] {
+    result = socket_.recvSome(data, size, Deadline::after(Milliseconds(0)));
+    return result.outcome != IoOutcome::TIMED_OUT;
+  };
+  return spin_.until(look) ? result : socket_.recvSome(data, size, wait);
+}
+
+/// Receives into the buffer, which is empty; false when nothing came by `until`.
 bool Connection::fill(Deadline until, const Call& call) {
-  if (taken_ == in_.size()) {
-    in_.clear();
-    taken_ = 0;
-  }
-  const std::size_t had = in_.size();
-  in_.resize(had + kReadSize);
   const WaitContext wait = waiting(until, call);
-  const IoResult result =
-      moving([&] { return socket_.recvSome(in_.data() + had, kReadSize, wait); });
-  in_.resize(had + result.bytes);
+  const IoResult result = moving([&] { return receive(buffer_.get(), kReadSize, wait); });
+  in_ = {buffer_.get(), result.bytes};
   if (result.outcome == IoOutcome::TIMED_OUT) {
     return false;
   }
@@ -69,10 +78,15 @@ bool Connection::fill(Deadline until, const Call& call) {
   return true;
 }
 
+/// Moves what has been received to `data`, at most `size` bytes; returns how many.
+std::size_t Connection::takeReady(char* data, std::size_t size) noexcept {
+  const std::size_t ready = in_.copy(data, size);
+  in_.remove_prefix(ready);
+  return ready;
+}
+
 void Connection::read(char* data, std::size_t size, const Call& call) {
-  const std::size_t ready = std::min(size, in_.size() - taken_);
-  std::memcpy(data, in_.data() + taken_, ready);
-  taken_ += ready;
+  const std::size_t ready = takeReady(data, size);
   if (ready == size) {
     return;
   }
@@ -129,7 +143,7 @@ std::string Connection::blob(const Call& call) {
 }
 
 std::optional<std::uint8_t> Connection::byteBy(Deadline until, const Call& call) {
-  if (taken_ == in_.size() && !fill(until, call)) {
+  if (in_.empty() && !fill(until, call)) {
     return std::nullopt;
   }
   return byte(call);

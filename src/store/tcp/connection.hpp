@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +20,7 @@
 #include "unisono/base/error.hpp"
 
 #include "base/clock.hpp"
+#include "base/spin.hpp"
 #include "net/socket.hpp"
 #include "store/limits.hpp"
 #include "store/tcp/codec.hpp"
@@ -96,14 +98,17 @@ class Connection {
   }
   void read(char* data, std::size_t size, const Call& call);
   WaitContext waiting(Deadline until, const Call& call) const;
+  std::size_t takeReady(char* data, std::size_t size) noexcept;
   bool fill(Deadline until, const Call& call);
+  IoResult receive(char* data, std::size_t size, const WaitContext& wait);
   [[noreturn]] void lost(const Call& call, const IoResult& result, std::string_view verb);
 
   Socket socket_;
   const std::string place_;
-  std::string in_;  // received; the first `taken_` bytes have been used
-  std::size_t taken_ = 0;
+  const std::unique_ptr<char[]> buffer_;  // not cleared: most of it is never used
+  std::string_view in_;                   // what is in it and has not been taken yet
   bool broken_ = false;
+  Spin spin_;
 };
 
 }  // namespace unisono::tcp

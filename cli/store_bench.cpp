@@ -1,0 +1,216 @@
+// unisono store bench: how fast the store is, also beside others.
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include "unisono/base/error.hpp"
+
+#include "base/str.hpp"
+#include "bench/environment.hpp"
+#include "bench/store/compare.hpp"
+#include "bench/store/picture.hpp"
+#include "command.hpp"
+#include "net/address.hpp"
+
+namespace unisono::cli {
+namespace {
+
+struct BenchOptions {
+  bench::Plan plan;
+  double seconds = 0.5;
+  std::string endpoint;
+  std::vector<std::string> compareWith;
+  std::string python;
+  std::string plot;
+  bool json = false;
+};
+
+/// What was measured, and under which circumstances.
+struct Report {
+  std::vector<std::pair<std::string, std::string>> environment;
+  std::vector<bench::Row> rows;
+  std::vector<bench::MissingPeer> missing;
+  std::vector<std::pair<std::string, std::string>> peers;  // name; version and note
+};
+
+/// "tcp://host:port", as `serve` prints it.
+bench::Peer peerAt(const std::string& endpoint) {
+  constexpr std::string_view kScheme = "tcp://";
+  const std::string_view text = std::string_view(endpoint).starts_with(kScheme)
+                                    ? std::string_view(endpoint).substr(kScheme.size())
+                                    : std::string_view(endpoint);
+  const HostPort place = parseHostPort(text);
+  return {.target = {.name = "endpoint",
+                     .dialect = bench::Dialect::TORCH,
+                     .host = place.host,
+                     .port = place.port},
+          .version = {},
+          .note = endpoint,
+          .process = {}};
+}
+
+std::vector<bench::Peer> startPeers(const BenchOptions& options, Report& report) {
+  std::vector<bench::Peer> peers;
+  peers.push_back(options.endpoint.empty() ? bench::startUnisono() : peerAt(options.endpoint));
+  for (const std::string& name : options.compareWith) {
+    const std::string python = !options.python.empty()                   ? options.python
+                               : ::access(".venv/bin/python", X_OK) == 0 ? ".venv/bin/python"
+                                                                         : "python3";
+    if (auto peer = bench::startPeer(name, {.python = python}, &report.missing)) {
+      peers.push_back(*std::move(peer));
+    }
+  }
+  for (const bench::Peer& peer : peers) {
+    report.peers.emplace_back(peer.target.name, str(peer.version, " (", peer.note, ")"));
+  }
+  return peers;
+}
+
+void showProgress(std::size_t done, std::size_t all) {
+  if (::isatty(STDERR_FILENO) != 0) {
+    std::fprintf(stderr, done < all ? "\rmeasuring %zu of %zu" : "\r\033[K", done + 1, all);
+  }
+}
+
+nlohmann::ordered_json asJson(const Report& report, const BenchOptions& options) {
+  nlohmann::ordered_json document = {{"schema", "unisono-store-bench/1"}};
+  for (const auto& [name, value] : report.environment) {
+    document["environment"][name] = value;
+  }
+  document["rounds"] = options.plan.rounds;
+  document["seconds"] = options.seconds;
+  document["value_size"] = options.plan.valueSize;
+  document["peers"] = nlohmann::ordered_json::object();
+  for (const auto& [name, about] : report.peers) {
+    document["peers"][name] = about;
+  }
+  document["missing"] = nlohmann::ordered_json::object();
+  for (const bench::MissingPeer& missing : report.missing) {
+    document["missing"][missing.name] = missing.why;
+  }
+  document["rows"] = nlohmann::ordered_json::array();
+  for (const bench::Row& row : report.rows) {
+    nlohmann::ordered_json line = {{"peer", row.peer},
+                                   {"verb", row.verb},
+                                   {"clients", row.clients},
+                                   {"depth", row.depth},
+                                   {"ops_per_s", row.figures.opsPerSecond},
+                                   {"p50_us", row.figures.p50Us},
+                                   {"p99_us", row.figures.p99Us},
+                                   {"ratio", nullptr}};
+    if (row.ratio) {
+      line["ratio"] = *row.ratio;
+      line["ratio_range"] = {row.ratioLeast, row.ratioMost};
+    }
+    document["rows"].push_back(line);
+  }
+  return document;
+}
+
+void printTable(const Report& report) {
+  for (const auto& [name, value] : report.environment) {
+    std::printf("%-12s %s\n", name.c_str(), value.c_str());
+  }
+  for (const auto& [name, about] : report.peers) {
+    std::printf("%-12s %s\n", name.c_str(), about.c_str());
+  }
+  for (const bench::MissingPeer& missing : report.missing) {
+    std::printf("%-12s left out: %s\n", missing.name.c_str(), missing.why.c_str());
+  }
+  std::printf("\n%-10s %-7s %8s %6s %12s %9s %9s %7s  %s\n", "peer", "verb", "clients", "depth",
+              "requests/s", "p50 us", "p99 us", "ratio", "range");
+  for (const bench::Row& row : report.rows) {
+    std::printf("%-10s %-7s %8zu %6zu %12.0f %9.1f %9.1f", row.peer.c_str(), row.verb.c_str(),
+                row.clients, row.depth, row.figures.opsPerSecond, row.figures.p50Us,
+                row.figures.p99Us);
+    if (row.ratio) {
+      std::printf(" %7.2f  %.2f to %.2f", *row.ratio, row.ratioLeast, row.ratioMost);
+    }
+    std::printf("\n");
+  }
+  if (report.peers.size() > 1) {
+    std::printf("\nratio: our rate over that of the peer, the median of the rounds\n");
+  }
+}
+
+void savePicture(const Report& report, const std::string& file) {
+  std::string caption;
+  for (const auto& [name, value] : report.environment) {
+    if (name == "processor" || name == "cores" || name == "date") {
+      caption += str(caption.empty() ? "" : " · ", name == "cores" ? str(value, " cores") : value);
+    }
+  }
+  std::ofstream out(file);
+  out << bench::drawRates(report.rows, caption) << std::flush;
+  if (!out) {
+    throw DistError({.reason = Reason::RESOURCE, .what = str("cannot write ", file)});
+  }
+}
+
+int run(BenchOptions options) {
+  options.plan.duration = fromSeconds(options.seconds);
+  Report report{.environment = bench::environment(), .rows = {}, .missing = {}, .peers = {}};
+  const std::vector<bench::Peer> peers = startPeers(options, report);
+  report.rows = bench::compare(peers, options.plan, showProgress);
+  if (options.json) {
+    std::printf("%s\n", asJson(report, options).dump(2).c_str());
+  } else {
+    printTable(report);
+  }
+  if (!options.plot.empty()) {
+    savePicture(report, options.plot);
+  }
+  return OK;
+}
+
+}  // namespace
+
+void addStoreBench(CLI::App& store, Context& context) {
+  CLI::App* command = store.add_subcommand("bench", "Measure how fast a store server is");
+  const auto options = std::make_shared<BenchOptions>();
+  bench::Plan& plan = options->plan;
+  const auto positive = CLI::Range(std::size_t{1}, std::size_t{100'000});
+  command->add_option("--clients", plan.clients, "Numbers of clients, one after the other")
+      ->delimiter(',')
+      ->check(positive)
+      ->capture_default_str();
+  command->add_option("--depth", plan.depths, "Requests that each client sends at once")
+      ->delimiter(',')
+      ->check(positive)
+      ->capture_default_str();
+  command->add_option("--verbs", plan.verbs, "What to ask for: add, get, set, check")
+      ->delimiter(',')
+      ->check(CLI::IsMember(bench::verbs()))
+      ->capture_default_str();
+  command->add_option("--value-size", plan.valueSize, "Bytes of the value that is set and got")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20))
+      ->capture_default_str();
+  command->add_option("--rounds", plan.rounds, "How often everything is measured")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1000}))
+      ->capture_default_str();
+  command->add_option("--seconds", options->seconds, "Length of one measurement")
+      ->check(CLI::Range(0.01, 60.0))
+      ->capture_default_str();
+  CLI::Option* endpoint = command->add_option(
+      "-e,--endpoint", options->endpoint, "Measure this server (tcp://HOST:PORT), not one of ours");
+  command
+      ->add_option("--compare", options->compareWith,
+                   "Also start and measure others, in turns: torch, redis")
+      ->delimiter(',')
+      ->check(CLI::IsMember(bench::peerNames()))
+      ->excludes(endpoint);
+  command->add_option("--python", options->python,
+                      "A Python that has torch [.venv/bin/python, or python3]");
+  command->add_option("--plot", options->plot, "Also draw the rates into this file (SVG)");
+  command->add_flag("--json", options->json, "Print one JSON document");
+  command->footer("For example: unisono store bench --clients 1,16,128 --compare torch,redis");
+  command->callback([options, &context] { context.exitCode = run(*options); });
+}
+
+}  // namespace unisono::cli

@@ -1,0 +1,73 @@
+#include "base/spin.hpp"
+
+#include <gmock/gmock.h>
+
+#include "support/support.hpp"
+
+namespace unisono {
+namespace {
+
+using std::chrono::microseconds;
+
+/// Counts how often it is looked.
+struct Looks {
+  int count = 0;
+  bool result = false;
+  bool operator()() {
+    ++count;
+    return result;
+  }
+};
+
+TEST(SpinTest, EndsWithTheFirstSuccess) {
+  const test::ScopedEnv asked("UNISONO_SPIN_US", "1000000");
+  Spin spin(microseconds(0));
+  int count = 0;
+
+  EXPECT_TRUE(spin.until([&] { return ++count == 3; }));
+
+  EXPECT_EQ(count, 3);
+}
+
+TEST(SpinTest, GivesUpInTime) {
+  const test::ScopedEnv asked("UNISONO_SPIN_US", "200");
+  Spin spin(microseconds(0));
+  const TimePoint start = systemClock().now();
+
+  EXPECT_FALSE(spin.until([] { return false; }));
+
+  EXPECT_GE(systemClock().now() - start, microseconds(200));
+}
+
+TEST(SpinTest, HardlyEverLooksWhereNothingCame) {
+  const test::ScopedEnv asked("UNISONO_SPIN_US", "1");
+  Spin spin(microseconds(0));
+  const auto lookOften = [&](bool result) {
+    int tried = 0;
+    for (int i = 0; i < 1000; ++i) {
+      bool looked = false;
+      spin.until([&] {
+        looked = true;
+        return result;
+      });
+      tried += looked ? 1 : 0;
+    }
+    return tried;
+  };
+
+  EXPECT_LT(lookOften(false), 50);
+  EXPECT_GT(lookOften(true), 900) << "it never found out that it pays off again";
+}
+
+TEST(SpinTest, CanBeSwitchedOff) {
+  const test::ScopedEnv off("UNISONO_SPIN_US", "0");
+  Spin spin(microseconds(1000));
+  Looks looks{.result = true};
+
+  EXPECT_FALSE(spin.until([&] { return looks(); }));
+
+  EXPECT_EQ(looks.count, 0);
+}
+
+}  // namespace
+}  // namespace unisono

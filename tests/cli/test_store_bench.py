@@ -1,0 +1,129 @@
+"""`unisono store bench`: figures of our server, also beside others."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.test_cli import PROGRAM, run, serving
+
+QUICK = ("--rounds", "2", "--seconds", "0.02", "--clients", "1,3")
+
+
+def bench(*arguments: str, **env: str) -> dict[str, Any]:
+    done = run("store", "bench", "--json", *QUICK, *arguments, **env)
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    assert document["schema"] == "unisono-store-bench/1"
+    return document
+
+
+def test_measures_a_server_of_its_own() -> None:
+    document = bench("--depth", "1,8", "--verbs", "add,get,set,check")
+
+    assert {row["peer"] for row in document["rows"]} == {"unisono"}
+    assert len(document["rows"]) == 4 * 2 * 2
+    for row in document["rows"]:
+        assert row["ops_per_s"] > 0
+        assert 0 < row["p50_us"] <= row["p99_us"]
+        assert row["ratio"] is None
+    assert document["environment"]["processor"]
+
+
+def test_compares_with_pytorch_and_redis() -> None:
+    document = bench("--compare", "torch,redis", "--python", sys.executable)
+
+    assert document["missing"] == {}
+    assert set(document["peers"]) == {"unisono", "torch", "redis"}
+    assert document["peers"]["torch"].startswith("2.13.0")
+    ratios = [row["ratio"] for row in document["rows"] if row["peer"] != "unisono"]
+    assert len(ratios) == 2 * 2 * 2
+    assert all(ratio > 0 for ratio in ratios)
+
+
+def test_names_the_peers_that_are_missing(tmp_path: Path) -> None:
+    document = bench(
+        "--compare",
+        "torch,redis",
+        "--python",
+        "no-such-python",
+        PATH=str(tmp_path),
+    )
+
+    assert "redis-server" in document["missing"]["redis"]
+    assert "--python" in document["missing"]["torch"]
+    assert {row["peer"] for row in document["rows"]} == {"unisono"}
+
+
+def test_a_python_without_torch_is_named(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+
+    document = bench("--compare", "torch", "--python", str(python))
+
+    assert "cannot import torch" in document["missing"]["torch"]
+
+
+def test_draws_a_picture(tmp_path: Path) -> None:
+    picture = tmp_path / "rates.svg"
+
+    bench("--plot", str(picture))
+
+    assert ElementTree.parse(picture).getroot().tag.endswith("svg")
+
+
+def test_says_when_the_picture_cannot_be_written(tmp_path: Path) -> None:
+    done = run("store", "bench", *QUICK, "--plot", str(tmp_path / "no" / "rates.svg"))
+
+    assert done.returncode == 3
+    assert "cannot write" in done.stderr
+
+
+def test_measures_a_server_that_runs_already() -> None:
+    with serving("--port", "0", "--json") as (_, line):
+        document = bench("--endpoint", json.loads(line)["endpoint"])
+
+    assert {row["peer"] for row in document["rows"]} == {"endpoint"}
+
+
+def test_leaves_nothing_running() -> None:
+    with subprocess.Popen(
+        [PROGRAM, "store", "bench", "--seconds", "30", "--clients", "1"], stdout=subprocess.DEVNULL
+    ) as measuring:
+        children = Path(f"/proc/{measuring.pid}/task/{measuring.pid}/children")
+        while not (servers := children.read_text().split()):
+            pass
+        measuring.kill()
+        measuring.wait()
+
+    for server in servers:
+        while (status := Path(f"/proc/{server}/status")).exists():
+            if "State:\tZ" in status.read_text():
+                break
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--verbs", "ad"), "ad"),
+        (("--clients", "0"), "0"),
+        (("--clients", "many"), "many"),
+        (("--compare", "etcd"), "etcd"),
+        (("--seconds", "0"), "0"),
+        (("--endpoint", "tcp://nowhere"), "nowhere"),
+        (("--endpoint", "tcp://127.0.0.1:1", "--compare", "redis"), "--endpoint"),
+    ],
+)
+def test_refuses_what_makes_no_sense(arguments: tuple[str, ...], says: str) -> None:
+    done = run("store", "bench", *arguments)
+
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
