@@ -39,14 +39,16 @@ FakeServer::FakeServer(Serve serve) : serve_(std::move(serve)), listener_(listen
 FakeServer::~FakeServer() {
   stop_.store(true);
   acceptor_.join();
-  {
-    const std::lock_guard lock(mutex_);
-    for (Socket& socket : open_) {
-      socket.shutdown();
-    }
-  }
+  cutAll();
   for (std::thread& thread : threads_) {
     thread.join();
+  }
+}
+
+void FakeServer::cutAll() {
+  const std::lock_guard lock(mutex_);
+  for (Socket& socket : open_) {
+    socket.shutdown();
   }
 }
 

@@ -35,6 +35,9 @@ class FakeServer {
   int connections() const { return count_.load(); }
   bool stopping() const { return stop_.load(); }
 
+  /// Ends all connections of this moment.
+  void cutAll();
+
  private:
   void acceptLoop();
 
@@ -89,12 +92,15 @@ class StockServer {
 };
 
 /// Passes bytes between its clients and a server, and cuts the first connection after a given
-/// number of bytes, counted in one direction. Later connections are left alone.
+/// number of bytes, counted in one direction. Others are cut only when asked for.
 class CuttingProxy {
  public:
   enum class Direction : std::uint8_t { TO_SERVER, TO_CLIENT };
 
   CuttingProxy(std::uint16_t serverPort, Direction direction, std::size_t cutAfter);
+  explicit CuttingProxy(std::uint16_t serverPort)
+      : CuttingProxy(serverPort, Direction::TO_SERVER, static_cast<std::size_t>(-1)) {}
+  void cutAll() { server_.cutAll(); }
   std::uint16_t port() const { return server_.port(); }
 
   /// Bytes that passed on the first connection, up to now.

@@ -1,0 +1,53 @@
+// History: what clients asked of a store and what they were told, with the times of both.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace unisono::linear {
+
+enum class Op : std::uint8_t {
+  SET,          // keys and values alike: one or several at once
+  GET,          // returned the values of `keys`, all of which existed at that moment
+  ADD,          // `number` to keys[0]; the sum came back
+  COMPARE_SET,  // values: expected, desired; the value then came back
+  CHECK,        // whether all `keys` existed
+  DELETE,       // whether keys[0] was there
+  APPEND,
+  PUSH,
+  POP,     // the element that came back, or nothing: the queue was empty
+  LENGTH,  // of the queue keys[0]
+};
+
+std::string_view nameOf(Op op);
+
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+/// One call. Without an answer (`known` false) it may have happened at any time after its start,
+/// or not at all.
+struct Event {
+  int client = 0;
+  Op op = Op::SET;
+  std::vector<std::string> keys;
+  std::vector<std::string> values;
+  std::int64_t number = 0;
+
+  bool known = false;
+  std::vector<std::string> texts;  // what came back, as far as it is text
+  std::int64_t result = 0;         // or a number, or 0 and 1
+
+  std::int64_t start = 0;
+  std::int64_t end = kNever;
+};
+
+/// "client 3: add(a, 1) = 5 [17, 23]"
+std::string describe(const Event& event);
+
+using History = std::vector<Event>;
+
+}  // namespace unisono::linear

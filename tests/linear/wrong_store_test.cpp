@@ -1,0 +1,65 @@
+// The checker itself is checked: it rejects every store that has a fault, and none that has not.
+#include "linear/wrong_store.hpp"
+
+#include <gmock/gmock.h>
+
+#include "unisono/store/hash_store.hpp"
+
+#include "linear/checker.hpp"
+#include "linear/workload.hpp"
+
+namespace unisono::linear {
+namespace {
+
+constexpr int kFaults = static_cast<int>(Fault::LENGTH_OFF_BY_ONE);
+
+/// Several clients that call one after the other, by chance.
+History play(Store& store, std::uint64_t seed, int calls) {
+  std::int64_t time = 0;
+  std::vector<Workload> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.emplace_back(WorkloadOptions{
+        .client = i, .seed = seed + static_cast<std::uint64_t>(i), .keys = 4, .clock = [&] {
+          return ++time;
+        }});
+  }
+  store.setTimeout(std::chrono::milliseconds(0));
+  SeededRng rng(seed);
+  for (int i = 0; i < calls; ++i) {
+    clients[rng.next() % clients.size()].oneCall(store);
+  }
+  History history;
+  for (Workload& client : clients) {
+    History more = client.take();
+    history.insert(history.end(), more.begin(), more.end());
+  }
+  return history;
+}
+
+class WrongStoreTest : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Faults, WrongStoreTest, ::testing::Range(1, kFaults + 1));
+
+TEST_P(WrongStoreTest, IsFoundOut) {
+  const auto right = std::make_shared<HashStore>();
+  right->setTimeout(std::chrono::milliseconds(0));
+  WrongStore store(right, static_cast<Fault>(GetParam()));
+
+  const Verdict verdict = check(play(store, 20261116, 1500));
+
+  EXPECT_EQ(verdict.kind, Verdict::Kind::WRONG);
+}
+
+TEST(RightStoreTest, IsNotAccused) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const auto right = std::make_shared<HashStore>();
+    right->setTimeout(std::chrono::milliseconds(0));
+    WrongStore store(right, Fault::NONE);
+
+    const Verdict verdict = check(play(store, seed, 1500));
+
+    EXPECT_TRUE(verdict.isFine()) << "seed " << seed << ": " << verdict.why;
+  }
+}
+
+}  // namespace
+}  // namespace unisono::linear
