@@ -1,0 +1,319 @@
+#include "simulation/client.hpp"
+
+#include <array>
+
+#include "base/bytes.hpp"
+#include "base/str.hpp"
+#include "simulation/world.hpp"
+
+namespace unisono::simulation {
+namespace {
+
+using linear::Event;
+using linear::Op;
+using tcp::Query;
+using tcp::RequestWriter;
+using tcp::Verdict;
+
+constexpr Micros kMilli = 1000;
+constexpr Micros kWayTime = 5'000 * kMilli;  // for delays and pauses on top of a timeout
+
+struct Kind {
+  Op op;
+  Query query;
+  bool answered;
+  bool waits;
+  std::size_t keys;
+};
+
+constexpr std::array kKinds = {
+    Kind{Op::SET, Query::SET, true, false, 1},
+    Kind{Op::SET, Query::SET, false, false, 1},
+    Kind{Op::SET, Query::MULTI_SET, true, false, 2},
+    Kind{Op::GET, Query::GET, true, true, 1},
+    Kind{Op::GET, Query::MULTI_GET, true, true, 2},
+    Kind{Op::ADD, Query::ADD, true, false, 1},
+    Kind{Op::ADD, Query::ADD, false, false, 1},
+    Kind{Op::COMPARE_SET, Query::COMPARE_SET, true, false, 1},
+    Kind{Op::CHECK, Query::CHECK, false, false, 2},
+    Kind{Op::CHECK, Query::WAIT, true, true, 2},
+    Kind{Op::CHECK, Query::WAIT, false, true, 1},
+    Kind{Op::DELETE, Query::DELETE_KEY, false, false, 1},
+    Kind{Op::APPEND, Query::APPEND, true, false, 1},
+    Kind{Op::PUSH, Query::QUEUE_PUSH, true, false, 1},
+    Kind{Op::PUSH, Query::QUEUE_PUSH, false, false, 1},
+    Kind{Op::POP, Query::QUEUE_POP, true, true, 1},
+    Kind{Op::LENGTH, Query::QUEUE_LEN, false, false, 1},
+};
+
+/// Requests that have no reply.
+bool isSilent(const Call& call) {
+  return !call.answered && (call.query == Query::SET || call.query == Query::QUEUE_PUSH);
+}
+
+RequestWriter encode(const Call& call) {
+  const Event& event = call.event;
+  RequestWriter request;
+  request.begin(call.query, call.answered);
+  switch (call.query) {
+    case Query::MULTI_GET:
+    case Query::CHECK:
+    case Query::WAIT:
+      return request.keys(event.keys);
+    case Query::MULTI_SET:
+      request.i64(static_cast<std::int64_t>(event.keys.size()));
+      for (std::size_t i = 0; i < event.keys.size(); ++i) {
+        request.blob(event.keys[i]).blob(event.values[i]);
+      }
+      return request;
+    case Query::ADD:
+      return request.blob(event.keys[0]).i64(event.number);
+    default:
+      break;
+  }
+  request.blob(event.keys[0]);
+  for (const std::string& value : event.values) {
+    request.blob(value);
+  }
+  return request;
+}
+
+/// What follows "done", or the whole reply of a stock request; false when it is not complete.
+bool decode(ByteReader& reader, Call& call) {
+  Event& event = call.event;
+  const auto number = [&] {
+    const auto value = reader.number<std::int64_t>();
+    event.result = value.value_or(0);
+    return value.has_value();
+  };
+  const auto text = [&] {
+    const auto value = reader.blob();
+    if (value) {
+      event.texts.emplace_back(*value);
+    }
+    return value.has_value();
+  };
+  switch (call.query) {
+    case Query::GET:
+    case Query::QUEUE_POP:
+      return text();
+    case Query::MULTI_GET:
+      return text() && text();
+    case Query::ADD:
+    case Query::DELETE_KEY:
+    case Query::QUEUE_LEN:
+      return number();
+    case Query::COMPARE_SET:
+      return reader.number<std::uint8_t>() && text();
+    case Query::CHECK: {
+      const auto value = reader.number<std::uint8_t>();
+      event.result = value && *value == tcp::kReady ? 1 : 0;
+      return value.has_value();
+    }
+    case Query::WAIT:
+      event.result = 1;
+      return true;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+Client::Client(World& world, int number, int calls)
+    : world_(world), number_(number), callsLeft_(calls) {}
+
+void Client::start() {
+  world_.agenda().after(static_cast<Micros>(world_.below(20)) * kMilli, [this] { connect(); });
+}
+
+void Client::connect() {
+  connection_ = world_.connect(*this);
+  sent_ = consumed_ = 0;
+  in_.clear();
+  state_ = State::GREETING;
+  send(RequestWriter().begin(Query::VALIDATE).u32(tcp::kMagic).begin(Query::PING).u32(7));
+}
+
+void Client::send(const RequestWriter& request) {
+  sent_ += request.bytes().size();
+  world_.send(connection_, request.bytes());
+}
+
+void Client::think() {
+  state_ = State::IDLE;
+  const std::uint64_t number = ++callNumber_;
+  world_.agenda().after(static_cast<Micros>(world_.below(3'000)), [this, number] {
+    if (state_ == State::IDLE && number == callNumber_) {
+      beginCall();
+    }
+  });
+}
+
+std::string Client::key(const char* kind, std::uint64_t count) {
+  return str("/", kind, world_.below(count));
+}
+
+Call Client::plan() {
+  const Kind& kind = kKinds[world_.below(kKinds.size())];
+  Call call{.event = {}, .query = kind.query, .answered = kind.answered, .waits = kind.waits};
+  Event& event = call.event;
+  event.client = number_;
+  event.op = kind.op;
+  const bool isQueue = kind.op == Op::PUSH || kind.op == Op::POP || kind.op == Op::LENGTH;
+  event.keys = {isQueue ? key("q", 2) : kind.op == Op::ADD ? key("n", 2) : key("k", 3)};
+  if (kind.keys == 2) {
+    event.keys = {"/k0", "/k1"};
+  }
+  const auto newValue = [&] { return str("<", number_, ".", ++values_, ">"); };
+  if (kind.op == Op::SET || kind.op == Op::APPEND || kind.op == Op::PUSH) {
+    for (std::size_t i = 0; i < kind.keys; ++i) {
+      event.values.push_back(newValue());
+    }
+  }
+  if (kind.op == Op::COMPARE_SET) {
+    event.values = {world_.below(2) == 0 ? "" : str("<", number_, ".", values_, ">"), newValue()};
+  }
+  event.number = kind.op == Op::ADD ? 1 : 0;
+  call.timeout = static_cast<Micros>(world_.below(100)) * kMilli;
+  return call;
+}
+
+void Client::beginCall() {
+  if (callsLeft_-- == 0) {
+    state_ = State::DONE;
+    world_.hangUp(connection_);
+    return;
+  }
+  call_ = plan();
+  call_->event.start = world_.agenda().now();
+  state_ = State::CALLING;
+  const std::uint64_t number = ++callNumber_;
+  send(encode(*call_));
+  if (isSilent(*call_)) {
+    unsettled_.push_back(history_.size());
+    history_.push_back(call_->event);  // known once a reply has come after it
+    call_.reset();
+    think();
+    return;
+  }
+  if (call_->waits) {
+    world_.agenda().after(call_->timeout, [this, number] { cancel(number); });
+  }
+  const Micros latest = (call_->waits ? call_->timeout : 0) + kWayTime;
+  world_.agenda().after(latest, [this, number] { checkDeadline(number); });
+}
+
+void Client::cancel(std::uint64_t number) {
+  if (state_ == State::CALLING && number == callNumber_) {
+    state_ = State::CANCELING;
+    send(RequestWriter().begin(Query::CANCEL_WAIT));
+  }
+}
+
+void Client::checkDeadline(std::uint64_t number) {
+  if (number == callNumber_ && (state_ == State::CALLING || state_ == State::CANCELING)) {
+    world_.violate(str("client ", number_, " is still in ", linear::describe(call_->event)));
+  }
+}
+
+void Client::receive(std::string_view bytes) {
+  in_ += bytes;
+  read();
+}
+
+void Client::read() {
+  if (state_ == State::GREETING && in_.size() >= 4) {
+    in_.erase(0, 4);
+    consumed_ += 4;
+    think();
+  } else if ((state_ == State::CALLING || state_ == State::CANCELING) && !readReply()) {
+    return;
+  }
+  if (!in_.empty() && (state_ == State::IDLE || state_ == State::DONE)) {
+    world_.violate(str("client ", number_, " was told ", in_.size(), " bytes that it did not ask"));
+  }
+}
+
+/// Takes the reply to the call from what has arrived; false when it is not complete.
+bool Client::readReply() {
+  ByteReader reader(in_);
+  Call call = *call_;
+  bool canceled = false;
+  bool refused = false;
+  if (call.answered || call.query == Query::WAIT) {
+    const auto verdict = reader.number<std::uint8_t>();
+    if (!verdict) {
+      return false;
+    }
+    canceled = *verdict == static_cast<std::uint8_t>(Verdict::CANCELED);
+    refused = *verdict > static_cast<std::uint8_t>(Verdict::CANCELED);
+  }
+  if (refused || (canceled && state_ != State::CANCELING)) {
+    world_.violate(str("client ", number_, " got a strange verdict for ", describe(call.event)));
+    return false;
+  }
+  if (!canceled && !decode(reader, call)) {
+    return false;
+  }
+  // An answer that crossed the cancellation is followed by its confirmation.
+  if (state_ == State::CANCELING && !canceled &&
+      reader.number<std::uint8_t>() != std::optional(tcp::kWaitCanceled)) {
+    return false;
+  }
+  const std::size_t used = in_.size() - reader.rest().size();
+  in_.erase(0, used);
+  consumed_ += used;
+  call_ = call;
+  if (canceled) {
+    world_.noteCanceled();
+  }
+  finish(!canceled);
+  return true;
+}
+
+/// The call has ended; a canceled one has done nothing and is forgotten.
+void Client::finish(bool known) {
+  const Micros now = world_.agenda().now();
+  for (const std::size_t i : unsettled_) {
+    history_[i].known = true;
+    history_[i].end = now;
+  }
+  unsettled_.clear();
+  if (known) {
+    call_->event.known = true;
+    call_->event.end = now;
+    history_.push_back(call_->event);
+  }
+  call_.reset();
+  think();
+}
+
+void Client::crash() {
+  if (state_ == State::AWAY || state_ == State::DONE) {
+    return;
+  }
+  world_.hangUp(connection_);
+  const bool changes = call_ && call_->event.op != Op::GET && call_->event.op != Op::CHECK;
+  if (changes) {
+    history_.push_back(call_->event);  // nobody knows whether it was done
+  }
+  call_.reset();
+  unsettled_.clear();
+  ++callNumber_;
+  state_ = State::AWAY;
+  world_.agenda().after(static_cast<Micros>(world_.below(50)) * kMilli, [this] { connect(); });
+}
+
+void Client::disconnected() {
+  if (state_ != State::AWAY && state_ != State::DONE) {
+    world_.violate(str("the server closed the connection of client ", number_));
+  }
+}
+
+const Call* Client::waitingCall(std::uint64_t arrivedAtServer, std::uint64_t sentByServer) const {
+  const bool asked = call_ && call_->waits && state_ == State::CALLING;
+  return asked && arrivedAtServer == sent_ && sentByServer == consumed_ ? &*call_ : nullptr;
+}
+
+}  // namespace unisono::simulation

@@ -1,0 +1,294 @@
+#include "simulation/world.hpp"
+
+#include <algorithm>
+
+#include "base/str.hpp"
+#include "linear/checker.hpp"
+
+namespace unisono::simulation {
+namespace {
+
+using linear::Event;
+using linear::Op;
+using tcp::ConnectionId;
+using tcp::Query;
+
+constexpr Micros kMilli = 1000;
+constexpr Micros kTick = 100 * kMilli;
+constexpr Micros kLongest = 600'000 * kMilli;
+constexpr ConnectionId kGhost = 1'000'000;
+
+}  // namespace
+
+World::World(const Settings& settings) : settings_(settings), rng_(settings.seed) {
+  for (int i = 0; i < settings.clients; ++i) {
+    clients_.push_back(std::make_unique<Client>(*this, i, settings.callsEach));
+  }
+}
+
+void World::violate(const std::string& what) {
+  if (report_.violation.empty()) {
+    report_.violation = str("seed ", settings_.seed, " at ", agenda_.now(), " us: ", what);
+  }
+}
+
+void World::trace(std::string_view what) {
+  report_.trace = (report_.trace ^ std::hash<std::string_view>{}(what) ^
+                   static_cast<std::uint64_t>(agenda_.now())) *
+                  0x9e3779b97f4a7c15U;
+}
+
+/// Mostly short, sometimes long: that is what makes clients overtake each other.
+Micros World::delay() {
+  return static_cast<Micros>(below(10) == 0 ? below(40'000) : below(400));
+}
+
+ConnectionId World::connect(Client& client) {
+  const ConnectionId id = ++lastId_;
+  links_[id].client = &client;
+  core_.open(id, str("client:", id), agenda_.timePoint());
+  return id;
+}
+
+/// Cuts `bytes` into pieces of any size that arrive in order.
+void World::dispatch(Way& way, std::string_view bytes, std::function<void(std::string)> arrive) {
+  way.sent += bytes.size();
+  while (!bytes.empty()) {
+    const std::size_t most = below(3) == 0 ? bytes.size() : std::min<std::size_t>(bytes.size(), 12);
+    const std::size_t size = 1 + below(most);
+    way.lastArrival = std::max(way.lastArrival, agenda_.now() + delay());
+    agenda_.at(way.lastArrival,
+               [piece = std::string(bytes.substr(0, size)), arrive] { arrive(piece); });
+    bytes.remove_prefix(size);
+  }
+}
+
+void World::send(ConnectionId id, std::string_view bytes) {
+  dispatch(links_.at(id).toServer, bytes,
+           [this, id](const std::string& piece) { arriveAtServer(id, piece); });
+}
+
+void World::arriveAtServer(ConnectionId id, const std::string& piece) {
+  const auto found = links_.find(id);
+  if (found == links_.end() || !found->second.open) {
+    return;
+  }
+  found->second.inbox += piece;
+  serve(id);
+}
+
+/// Lets the server take what has arrived, unless it stands still.
+void World::serve(ConnectionId id) {
+  const auto found = links_.find(id);
+  if (found == links_.end() || agenda_.now() < pausedUntil_ || found->second.inbox.empty()) {
+    return;
+  }
+  Link& link = found->second;
+  const std::string bytes = std::exchange(link.inbox, {});
+  link.toServer.arrived += bytes.size();
+  trace(bytes);
+  core_.receive(id, bytes, agenda_.timePoint());
+  const Call* call = link.client == nullptr ? nullptr : link.client->currentCall();
+  if (settings_.fault != nullptr && settings_.fault->afterRequest && call != nullptr &&
+      link.toServer.arrived == link.client->requestEnd()) {
+    settings_.fault->afterRequest(*this, *call);
+  }
+  pump();
+  checkWaits();
+}
+
+/// Sends what the core has to say; sometimes only a part of it at a time.
+void World::pump() {
+  for (const ConnectionId id : core_.takeTouched()) {
+    flush(id);
+  }
+}
+
+void World::flush(ConnectionId id) {
+  const auto found = links_.find(id);
+  const std::string_view unsent = core_.unsent(id);
+  if (id == kGhost) {
+    core_.sent(id, unsent.size(), agenda_.timePoint());
+    return;
+  }
+  if (found == links_.end()) {
+    return;
+  }
+  Link& link = found->second;
+  if (!unsent.empty()) {
+    const std::size_t count = below(4) == 0 ? 1 + below(unsent.size()) : unsent.size();
+    std::string bytes(unsent.substr(0, count));
+    core_.sent(id, count, agenda_.timePoint());
+    const Call* call = link.client == nullptr ? nullptr : link.client->currentCall();
+    const bool tampered = settings_.fault != nullptr && settings_.fault->onReply && call != nullptr;
+    if (!tampered || settings_.fault->onReply(*this, *call, &bytes)) {
+      dispatch(link.toClient, bytes, [this, id](const std::string& piece) {
+        const auto there = links_.find(id);
+        if (there != links_.end() && there->second.client != nullptr) {
+          trace(piece);
+          there->second.client->receive(piece);
+        }
+      });
+    }
+    if (!core_.unsent(id).empty()) {
+      agenda_.after(1 + static_cast<Micros>(below(2'000)), [this, id] { flush(id); });
+      return;
+    }
+  }
+  if (core_.closing(id) != nullptr) {
+    closeAtServer(id);
+  }
+}
+
+void World::hangUp(ConnectionId id) {
+  const auto found = links_.find(id);
+  if (found == links_.end()) {
+    return;
+  }
+  Link& link = found->second;
+  link.client = nullptr;
+  ++report_.cuts;
+  if (below(2) == 0) {  // what is under way is lost
+    link.open = false;
+    closeAtServer(id);
+    return;
+  }
+  agenda_.at(std::max(link.toServer.lastArrival, pausedUntil_) + delay(),
+             [this, id] { closeAtServer(id); });
+}
+
+void World::closeAtServer(ConnectionId id) {
+  const auto found = links_.find(id);
+  if (found == links_.end()) {
+    return;
+  }
+  Client* client = found->second.client;
+  links_.erase(found);
+  core_.close(id);
+  if (client != nullptr) {
+    client->disconnected();
+  }
+  pump();
+  checkWaits();
+}
+
+void World::disturb() {
+  const std::uint64_t kind = below(6);
+  if (kind == 0) {
+    pausedUntil_ = agenda_.now() + static_cast<Micros>(below(300)) * kMilli;
+    agenda_.at(pausedUntil_, [this] {
+      std::vector<ConnectionId> all;
+      std::transform(links_.begin(), links_.end(), std::back_inserter(all),
+                     [](const auto& link) { return link.first; });
+      std::for_each(all.begin(), all.end(), [this](ConnectionId id) { serve(id); });
+    });
+  } else if (kind < 3) {
+    clients_[below(clients_.size())]->crash();
+  }
+  agenda_.after(static_cast<Micros>(below(60)) * kMilli, [this] { disturb(); });
+}
+
+/// Nobody may wait for something that is there.
+void World::checkWaits() {
+  for (const auto& client : clients_) {
+    const auto found = links_.find(client->connection());
+    if (found == links_.end() || found->second.client != client.get()) {
+      continue;
+    }
+    const Link& link = found->second;
+    const std::uint64_t said = link.toClient.sent + core_.unsent(found->first).size();
+    const Call* call = client->waitingCall(link.toServer.arrived, said);
+    if (call == nullptr) {
+      continue;
+    }
+    const std::vector<std::string_view> keys(call->event.keys.begin(), call->event.keys.end());
+    const bool there = call->query == Query::QUEUE_POP ? table().queueLength(keys[0]) > 0
+                                                       : table().allPresent(keys);
+    if (there) {
+      violate(str("nobody woke ", linear::describe(call->event)));
+    }
+  }
+}
+
+void World::meddle(const tcp::RequestWriter& request) {
+  const TimePoint now = agenda_.timePoint();
+  if (core_.peer(kGhost).empty()) {
+    core_.open(kGhost, "ghost", now);
+    core_.receive(kGhost, tcp::RequestWriter().begin(Query::VALIDATE).u32(tcp::kMagic).bytes(),
+                  now);
+  }
+  core_.receive(kGhost, request.bytes(), now);
+}
+
+/// What is left in the store when all have gone, as calls of somebody who looks.
+void World::lookAround(linear::History& history) {
+  const auto look = [&](Op op, const std::string& key) -> Event& {
+    Event event;
+    event.client = settings_.clients;
+    event.op = op;
+    event.keys = {key};
+    event.known = true;
+    event.start = agenda_.now();
+    event.end = agenda_.now() + 1;
+    return history.emplace_back(event);
+  };
+  for (const std::string key : {"/k0", "/k1", "/k2", "/n0", "/n1"}) {
+    const std::string* value = table().find(key);
+    Event& event = look(value == nullptr ? Op::CHECK : Op::GET, key);
+    if (value != nullptr) {
+      event.texts = {*value};
+    }
+  }
+  for (const std::string key : {"/q0", "/q1"}) {
+    look(Op::LENGTH, key).result = static_cast<std::int64_t>(table().queueLength(key));
+  }
+}
+
+void World::checkForgotten() {
+  const std::size_t waits = core_.table().waitCount();
+  core_.close(kGhost);
+  if (core_.connectionCount() != 0 || waits != 0 || core_.unsentBytes() != 0 ||
+      core_.partialBytes() != 0) {
+    violate(str("the server remembers ", core_.connectionCount(), " connections, ", waits,
+                " waits, ", core_.unsentBytes(), " + ", core_.partialBytes(),
+                " bytes of those who have gone"));
+  }
+}
+
+Report World::run() {
+  std::function<void()> tick = [&] {
+    if (agenda_.now() >= pausedUntil_) {
+      core_.tick(agenda_.timePoint());
+      pump();
+      checkWaits();
+    }
+    agenda_.after(kTick, tick);
+  };
+  agenda_.after(kTick, tick);
+  agenda_.after(10 * kMilli, [this] { disturb(); });
+  for (const auto& client : clients_) {
+    client->start();
+  }
+  const auto allDone = [&] {
+    return std::all_of(clients_.begin(), clients_.end(),
+                       [](const auto& client) { return client->finished(); });
+  };
+  while (report_.violation.empty() && !(allDone() && links_.empty()) && agenda_.next(kLongest)) {}
+  linear::History history;
+  for (const auto& client : clients_) {
+    const linear::History& mine = client->history();
+    history.insert(history.end(), mine.begin(), mine.end());
+  }
+  report_.calls = history.size();
+  if (report_.violation.empty()) {
+    checkForgotten();
+    lookAround(history);
+    const linear::Verdict verdict = linear::check(history, 500'000);
+    if (verdict.kind == linear::Verdict::Kind::WRONG) {
+      violate(verdict.why);
+    }
+  }
+  return report_;
+}
+
+}  // namespace unisono::simulation
