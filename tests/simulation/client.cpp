@@ -1,9 +1,8 @@
 #include "simulation/client.hpp"
 
-#include <array>
-
 #include "base/bytes.hpp"
 #include "base/str.hpp"
+#include "simulation/wire.hpp"
 #include "simulation/world.hpp"
 
 namespace unisono::simulation {
@@ -17,106 +16,6 @@ using tcp::Verdict;
 
 constexpr Micros kMilli = 1000;
 constexpr Micros kWayTime = 5'000 * kMilli;  // for delays and pauses on top of a timeout
-
-struct Kind {
-  Op op;
-  Query query;
-  bool answered;
-  bool waits;
-  std::size_t keys;
-};
-
-constexpr std::array kKinds = {
-    Kind{Op::SET, Query::SET, true, false, 1},
-    Kind{Op::SET, Query::SET, false, false, 1},
-    Kind{Op::SET, Query::MULTI_SET, true, false, 2},
-    Kind{Op::GET, Query::GET, true, true, 1},
-    Kind{Op::GET, Query::MULTI_GET, true, true, 2},
-    Kind{Op::ADD, Query::ADD, true, false, 1},
-    Kind{Op::ADD, Query::ADD, false, false, 1},
-    Kind{Op::COMPARE_SET, Query::COMPARE_SET, true, false, 1},
-    Kind{Op::CHECK, Query::CHECK, false, false, 2},
-    Kind{Op::CHECK, Query::WAIT, true, true, 2},
-    Kind{Op::CHECK, Query::WAIT, false, true, 1},
-    Kind{Op::DELETE, Query::DELETE_KEY, false, false, 1},
-    Kind{Op::APPEND, Query::APPEND, true, false, 1},
-    Kind{Op::PUSH, Query::QUEUE_PUSH, true, false, 1},
-    Kind{Op::PUSH, Query::QUEUE_PUSH, false, false, 1},
-    Kind{Op::POP, Query::QUEUE_POP, true, true, 1},
-    Kind{Op::LENGTH, Query::QUEUE_LEN, false, false, 1},
-};
-
-/// Requests that have no reply.
-bool isSilent(const Call& call) {
-  return !call.answered && (call.query == Query::SET || call.query == Query::QUEUE_PUSH);
-}
-
-RequestWriter encode(const Call& call) {
-  const Event& event = call.event;
-  RequestWriter request;
-  request.begin(call.query, call.answered);
-  switch (call.query) {
-    case Query::MULTI_GET:
-    case Query::CHECK:
-    case Query::WAIT:
-      return request.keys(event.keys);
-    case Query::MULTI_SET:
-      request.i64(static_cast<std::int64_t>(event.keys.size()));
-      for (std::size_t i = 0; i < event.keys.size(); ++i) {
-        request.blob(event.keys[i]).blob(event.values[i]);
-      }
-      return request;
-    case Query::ADD:
-      return request.blob(event.keys[0]).i64(event.number);
-    default:
-      break;
-  }
-  request.blob(event.keys[0]);
-  for (const std::string& value : event.values) {
-    request.blob(value);
-  }
-  return request;
-}
-
-/// What follows "done", or the whole reply of a stock request; false when it is not complete.
-bool decode(ByteReader& reader, Call& call) {
-  Event& event = call.event;
-  const auto number = [&] {
-    const auto value = reader.number<std::int64_t>();
-    event.result = value.value_or(0);
-    return value.has_value();
-  };
-  const auto text = [&] {
-    const auto value = reader.blob();
-    if (value) {
-      event.texts.emplace_back(*value);
-    }
-    return value.has_value();
-  };
-  switch (call.query) {
-    case Query::GET:
-    case Query::QUEUE_POP:
-      return text();
-    case Query::MULTI_GET:
-      return text() && text();
-    case Query::ADD:
-    case Query::DELETE_KEY:
-    case Query::QUEUE_LEN:
-      return number();
-    case Query::COMPARE_SET:
-      return reader.number<std::uint8_t>() && text();
-    case Query::CHECK: {
-      const auto value = reader.number<std::uint8_t>();
-      event.result = value && *value == tcp::kReady ? 1 : 0;
-      return value.has_value();
-    }
-    case Query::WAIT:
-      event.result = 1;
-      return true;
-    default:
-      return true;
-  }
-}
 
 }  // namespace
 
@@ -155,7 +54,7 @@ std::string Client::key(const char* kind, std::uint64_t count) {
 }
 
 Call Client::plan() {
-  const Kind& kind = kKinds[world_.below(kKinds.size())];
+  const Kind& kind = kinds()[world_.below(kinds().size())];
   Call call{.event = {}, .query = kind.query, .answered = kind.answered, .waits = kind.waits};
   Event& event = call.event;
   event.client = number_;

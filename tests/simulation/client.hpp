@@ -9,21 +9,12 @@
 
 #include "linear/history.hpp"
 #include "simulation/agenda.hpp"
-#include "store/tcp/codec.hpp"
+#include "simulation/wire.hpp"
 #include "store/tcp/session.hpp"
 
 namespace unisono::simulation {
 
 class World;
-
-/// A call as it goes over the wire.
-struct Call {
-  linear::Event event;
-  tcp::Query query = tcp::Query::PING;
-  bool answered = true;
-  bool waits = false;
-  Micros timeout = 0;
-};
 
 /// Something that is wrong with a server, for a test of the tests. Either may be empty.
 struct Fault {

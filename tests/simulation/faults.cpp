@@ -44,10 +44,8 @@ bool any(const Call&) {
   return true;
 }
 
-}  // namespace
-
-const std::vector<Fault>& plantedFaults() {
-  static const std::vector<Fault> faults = {
+std::vector<Fault> faultsOfTheStore() {
+  return {
       afterSome("SetIsLost", Op::SET,
                 [](const Call& call) {
                   return RequestWriter().begin(Query::DELETE_KEY).blob(call.event.keys[0]);
@@ -80,6 +78,11 @@ const std::vector<Fault>& plantedFaults() {
                   const std::vector<std::string> keys = {"/never"};
                   return RequestWriter().begin(Query::WAIT).keys(keys);
                 }),
+  };
+}
+
+std::vector<Fault> faultsOfReplies() {
+  return {
       onSome(
           "AWakeUpIsLost", [](const Call& call) { return call.waits; },
           [](std::string*) { return false; }),
@@ -109,7 +112,18 @@ const std::vector<Fault>& plantedFaults() {
             return true;
           }),
   };
-  return faults;
+}
+
+}  // namespace
+
+const std::vector<Fault>& plantedFaults() {
+  static const std::vector<Fault> all = [] {
+    std::vector<Fault> faults = faultsOfTheStore();
+    const std::vector<Fault> more = faultsOfReplies();
+    faults.insert(faults.end(), more.begin(), more.end());
+    return faults;
+  }();
+  return all;
 }
 
 }  // namespace unisono::simulation

@@ -1,0 +1,39 @@
+// Calls of the simulation as bytes, and replies as answers.
+#pragma once
+
+#include <array>
+
+#include "base/bytes.hpp"
+#include "linear/history.hpp"
+#include "store/tcp/codec.hpp"
+
+namespace unisono::simulation {
+
+/// A call as it goes over the wire.
+struct Call {
+  linear::Event event;
+  tcp::Query query = tcp::Query::PING;
+  bool answered = true;
+  bool waits = false;
+  std::int64_t timeout = 0;  // microseconds
+};
+
+/// What can be called, and how it is asked.
+struct Kind {
+  linear::Op op;
+  tcp::Query query;
+  bool answered;
+  bool waits;
+  std::size_t keys;
+};
+const std::vector<Kind>& kinds();
+
+/// Whether the request has no reply.
+bool isSilent(const Call& call);
+
+tcp::RequestWriter encode(const Call& call);
+
+/// What follows "done", or the whole reply of a stock request; false when it is not complete.
+bool decode(ByteReader& reader, Call& call);
+
+}  // namespace unisono::simulation
