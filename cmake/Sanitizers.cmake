@@ -1,4 +1,7 @@
 # UNISONO_SANITIZE=address,undefined or thread: set for the whole build, since mixing is undefined.
+if(UNISONO_BUILD_FUZZERS)
+  add_compile_options(-fsanitize=fuzzer-no-link) # tells the fuzzer which code an input reaches
+endif()
 if(UNISONO_SANITIZE)
   add_compile_options(-fsanitize=${UNISONO_SANITIZE} -fno-omit-frame-pointer -g)
   add_link_options(-fsanitize=${UNISONO_SANITIZE})

@@ -13,9 +13,10 @@
 #   python    ruff (mistakes and layout) and mypy
 #   headers   every header compiles alone
 #   clang     builds with Clang and its thread-safety analysis, warnings are errors
-#   tidy      clang-tidy on src, cli and examples: names and a few mistakes (or on given files)
+#   tidy      clang-tidy on src, bench, cli and examples: names and a few mistakes (or on given files)
 #   asan      tests under AddressSanitizer, leak detection and UBSan
 #   tsan      tests under ThreadSanitizer
+#   fuzz      every fuzz target for a minute (or FUZZ_SECONDS), from its corpus
 #   all       all of them
 #
 #   --fix      only with format: lay out C++ and Python instead of complaining
@@ -30,7 +31,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
 cd "$ROOT"
 STEP_LABEL=check
 
-CHECKS=(layers sizes waits docs format shell python headers clang tidy asan tsan)
+CHECKS=(layers sizes waits docs format shell python headers clang tidy asan tsan fuzz)
 # Tests that are not run under sanitizers: they build other programs, or load libraries that are
 # not instrumented.
 NOT_SANITIZED='package|interop'
@@ -51,7 +52,7 @@ need_python_checks() {
   installed checks || die "ruff and mypy are missing; run: scripts/setup.sh checks"
 }
 
-cpp_files() { find include src cli examples tests -name '*.[ch]pp' -o -name '*.h' | sort; }
+cpp_files() { find include src bench cli examples fuzz tests -name '*.[ch]pp' -o -name '*.h' | sort; }
 shell_files() { find scripts tools tests .ci \( -name '*.sh' -o -path '.ci/run' \) | sort; }
 python_files() { find examples tools tests -name '*.py' | sort; }
 
@@ -101,7 +102,7 @@ check_tidy() {
   need clang-tidy-14
   cmake --preset clang >/dev/null
   if ((${#files[@]} == 0)); then
-    mapfile -t files < <(find src cli examples -name '*.cpp' | sort)
+    mapfile -t files < <(find src bench cli examples -name '*.cpp' | sort)
   fi
   seen=$(printf '%s\n' "${files[@]}" |
     xargs -P "$(jobs_count)" -n 1 clang-tidy-14 -p build/clang --quiet 2>/dev/null) || {
@@ -134,10 +135,20 @@ check_tsan() {
   sanitized tsan
 }
 
+# Two targets at a time. A finding is left in build/fuzz/findings.
+check_fuzz() {
+  need clang++-14
+  logged configure-fuzz cmake -S . --preset fuzz
+  logged build-fuzz cmake --build build/fuzz --parallel "$(jobs_count)"
+  find fuzz -maxdepth 1 -name '*.cpp' -printf '%f\n' | sed 's/\.cpp$//' | sort |
+    xargs -P 2 -I{} tools/fuzz_one.sh {} "${FUZZ_SECONDS:-60}"
+}
+
 # minutes_for NAME: how long a check may take before it counts as hanging.
 minutes_for() {
   case $1 in
     asan | tsan) echo 15 ;;
+    fuzz) echo 12 ;;
     clang | tidy) echo 10 ;;
     headers) echo 6 ;;
     *) echo 2 ;;

@@ -89,10 +89,9 @@ void Load::receive(Client& client, Run& run) {
     failed(got == 0 ? "it closed a connection" : errnoDetail(errno));
   }
   const bool over = isOver(client, run, {buffer_.data(), static_cast<std::size_t>(got)});
-  const std::size_t left =
-      run.what.replyLines > 0
-          ? (client.linesLeft + run.what.replyLines - 1) / run.what.replyLines
-          : (client.bytesLeft + run.what.replyBytes - 1) / run.what.replyBytes;
+  const std::size_t left = run.what.replyLines > 0
+                               ? (client.linesLeft + run.what.replyLines - 1) / run.what.replyLines
+                               : (client.bytesLeft + run.what.replyBytes - 1) / run.what.replyBytes;
   const std::size_t came = client.repliesLeft - left;
   client.repliesLeft = left;
   const TimePoint now = systemClock().now();

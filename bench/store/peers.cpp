@@ -123,8 +123,8 @@ std::optional<Peer> startRedis(const PeerOptions&, MissingPeer* missing) {
   }
   const std::string version = Process(program, {"redis-server", "--version"}).readLine(kStartTime);
   const std::uint16_t port = freePort();
-  Process process(program, {"redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "",
-                   "--appendonly", "no", "--daemonize", "no"});
+  Process process(program, {"redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save",
+                            "", "--appendonly", "no", "--daemonize", "no"});
   try {
     connectTo("127.0.0.1", port, Deadline::after(kStartTime), kStartTime);
   } catch (const DistNetworkError&) {

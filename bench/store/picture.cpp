@@ -12,8 +12,8 @@ namespace {
 
 constexpr double kPanelWidth = 430;
 constexpr double kPanelHeight = 230;
-constexpr double kTop = 56;      // of the bars in a panel
-constexpr double kFloor = 190;   // their foot
+constexpr double kTop = 56;     // of the bars in a panel
+constexpr double kFloor = 190;  // their foot
 constexpr double kMargin = 24;
 constexpr std::array kColors = {"#0b6e4f", "#d1495b", "#8d99ae", "#edae49"};
 
@@ -70,13 +70,13 @@ std::string drawPanel(const std::vector<Row>& rows, const std::vector<std::strin
       if (row.clients != groups[group]) {
         continue;
       }
-      const auto which = static_cast<std::size_t>(
-          std::find(peers.begin(), peers.end(), row.peer) - peers.begin());
+      const auto which =
+          static_cast<std::size_t>(std::find(peers.begin(), peers.end(), row.peer) - peers.begin());
       const double height = row.figures.opsPerSecond * scale;
       const double barX = x + barWidth * static_cast<double>(which);
       out += str("<rect x=\"", number(barX), "\" y=\"", number(top + kFloor - height),
-                 "\" width=\"", number(barWidth - 3), "\" height=\"", number(height),
-                 "\" fill=\"", kColors[which % kColors.size()], "\"/>\n");
+                 "\" width=\"", number(barWidth - 3), "\" height=\"", number(height), "\" fill=\"",
+                 kColors[which % kColors.size()], "\"/>\n");
       out += textAt(barX + (barWidth - 3) / 2, top + kFloor - height - 4,
                     rateText(row.figures.opsPerSecond), "font-size=\"9\" text-anchor=\"middle\"");
     }
@@ -102,8 +102,7 @@ std::string drawLegend(const std::vector<std::string>& peers) {
 
 std::string drawRates(const std::vector<Row>& rows, const std::string& caption) {
   const auto peers = distinct(rows, [](const Row& row) { return row.peer; });
-  const auto panels =
-      distinct(rows, [](const Row& row) { return std::pair(row.verb, row.depth); });
+  const auto panels = distinct(rows, [](const Row& row) { return std::pair(row.verb, row.depth); });
   const std::size_t lines = (panels.size() + 1) / 2;
   const double height = 70 + kPanelHeight * static_cast<double>(lines) + 30;
   std::string body = textAt(kMargin, 26, "Requests per second: more is better",
@@ -111,9 +110,8 @@ std::string drawRates(const std::vector<Row>& rows, const std::string& caption) 
   body += drawLegend(peers);
   for (std::size_t i = 0; i < panels.size(); ++i) {
     std::vector<Row> mine;
-    std::copy_if(rows.begin(), rows.end(), std::back_inserter(mine), [&](const Row& row) {
-      return std::pair(row.verb, row.depth) == panels[i];
-    });
+    std::copy_if(rows.begin(), rows.end(), std::back_inserter(mine),
+                 [&](const Row& row) { return std::pair(row.verb, row.depth) == panels[i]; });
     body += drawPanel(mine, peers, static_cast<double>(i % 2) * kPanelWidth,
                       60 + static_cast<double>(i / 2) * kPanelHeight);
   }

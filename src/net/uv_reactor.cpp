@@ -242,6 +242,7 @@ void UvReactor::onWake(uv_async_t* handle) {
 
 void UvReactor::run() {
   role.adopt();
+  role.assertHeld();
   const auto look = [this]() UNISONO_NO_ANALYSIS {
     const std::uint64_t before = calls_;
     static_cast<void>(uv_run(&loop_->loop, UV_RUN_NOWAIT));

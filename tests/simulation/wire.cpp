@@ -26,7 +26,7 @@ const std::vector<Kind>& kinds() {
       {Op::PUSH, Query::QUEUE_PUSH, false, false, 1},
       {Op::POP, Query::QUEUE_POP, true, true, 1},
       {Op::LENGTH, Query::QUEUE_LEN, false, false, 1},
-};
+  };
   return all;
 }
 
