@@ -17,6 +17,7 @@
 #include "support/bounds.hpp"
 #include "support/fake_server.hpp"
 #include "support/server_process.hpp"
+#include "support/support.hpp"
 
 namespace unisono {
 namespace {
@@ -26,11 +27,13 @@ using test::CuttingProxy;
 using test::EndsInTime;
 using test::errorOf;
 using test::eventually;
+using test::LogCapture;
 using test::Process;
 using test::reasonOf;
 using test::ServerProcess;
 using test::textOf;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using namespace std::chrono_literals;
 
@@ -216,6 +219,56 @@ TEST_P(ServerFaultTest, AWriteAfterTheDeathOfTheServerIsRefusedSoon) {
       return error.reason() == Reason::STORE_LOST;
     }
   }));
+}
+
+TEST_P(ServerFaultTest, WhatAClientWroteIsDoneAlsoWhenTheClientIsGone) {
+  const auto observer = connect(20s);
+  const std::string value(100'000, 'x');
+  for (const int count : {3000, 30}) {
+    auto writer = connect(20s);
+    for (int i = 0; i < count; ++i) {
+      writer->set(str(count, "/", i), count == 30 ? value : "small");
+    }
+
+    writer.reset();
+
+    EXPECT_EQ(observer->deletePrefix(str(count, "/")), count);
+  }
+}
+
+TEST_P(ServerFaultTest, WhatAKilledClientWroteIsDoneOnceItHasArrived) {
+  const auto observer = connect(20s);
+  Process writer([&] {
+    auto* store = new TCPStore(kHost, {.port = server.port(), .timeout = 20s});
+    for (int i = 0; i < 16; ++i) {  // or the kernel would not take in much for a stopped server
+      store->set("first", std::string(4'000'000, 'x'));
+    }
+    store->check({"first"});
+    server.stop();
+    for (int i = 0; i < 10; ++i) {
+      store->set(str("k", i), std::string(60'000, 'x'));
+    }
+    return 0;  // without destroying the store
+  });
+  EXPECT_EQ(writer.join(), 0);
+  server.resume();
+
+  EXPECT_TRUE(eventually([&] { return observer->numKeys() == 11; })) << observer->numKeys();
+}
+
+TEST_P(ServerFaultTest, AClientThatGoesDoesNotWaitLongForAStoppedServer) {
+  auto client = connect(20s);
+  client->set("k", "v");
+  server.stop();
+  client->set("k", "w");
+  const auto start = std::chrono::steady_clock::now();
+  const LogCapture log;
+
+  client.reset();
+
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 4s);
+  EXPECT_THAT(log.lines(), ElementsAre(AllOf(HasSubstr("up to 2 of its last writes"),
+                                             HasSubstr("does not answer"))));
 }
 
 /// One client process: works until it is killed, and ends with 1 when it sees something wrong.

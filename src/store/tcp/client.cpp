@@ -4,6 +4,7 @@
 
 #include "base/bytes.hpp"
 #include "base/gate.hpp"
+#include "base/log.hpp"
 #include "base/str.hpp"
 #include "base/wait.hpp"
 #include "store/tcp/dial.hpp"
@@ -22,6 +23,46 @@ constexpr std::size_t kMostWaiting = kMostConnections - 16;
 
 constexpr std::uint32_t kFenceNonce = 0x756e6973;
 
+// How long a client that goes waits for the server to confirm one more of its writes.
+constexpr Milliseconds kFarewell(2000);
+
+/// Reads the verdict of an earlier write; its refusal, if it was refused.
+std::optional<ErrorFacts> readVerdict(Connection& connection, const Call& call) {
+  const Call earlier("an earlier write", {}, call.timeout);
+  const std::uint8_t verdict = connection.byte(call);
+  --connection.unacknowledged;
+  if (verdict == static_cast<std::uint8_t>(Verdict::REFUSED)) {
+    return connection.refusal(earlier);
+  }
+  if (verdict != static_cast<std::uint8_t>(Verdict::DONE)) {
+    connection.outOfStep(earlier, str("the verdict ", verdict));
+  }
+  return std::nullopt;
+}
+
+/// Reads the verdicts of writes that nobody will ask about any more. Without it they would often
+/// be lost: the kernel resets a connection that is closed with something unread on it, and throws
+/// away what it has not sent yet.
+void confirmWrites(Connection& connection) noexcept {
+  const std::size_t before = connection.unacknowledged;
+  try {
+    std::optional<ErrorFacts> refused;
+    while (connection.unacknowledged > 0) {
+      const auto verdict = readVerdict(connection, Call("the last write", {}, kFarewell));
+      refused = refused ? refused : verdict;
+    }
+    if (refused) {
+      UNISONO_LOG(WARN, "store", "the client of ", connection.place(), " is gone, but ",
+                  refused->what);
+    }
+  } catch (const DistError& error) {
+    UNISONO_LOG(WARN, "store", "the client of ", connection.place(), " is gone, and up to ", before,
+                " of its last writes with it: ", error.facts().what);
+  } catch (...) {
+    return;  // interrupted, or no memory for a message
+  }
+}
+
 }  // namespace
 
 StoreClient::StoreClient(Options options, Milliseconds connectTimeout)
@@ -36,7 +77,18 @@ StoreClient::StoreClient(Options options, Milliseconds connectTimeout)
   slots_.push_back({.connection = std::move(first), .busy = false, .dirty = false});
 }
 
-StoreClient::~StoreClient() = default;
+StoreClient::~StoreClient() {
+  std::list<Slot> slots;
+  {
+    const MutexLock lock(mutex_);
+    slots.swap(slots_);
+  }
+  for (const Slot& slot : slots) {
+    if (slot.connection && !slot.connection->broken()) {
+      confirmWrites(*slot.connection);
+    }
+  }
+}
 
 StoreClient::Slot* StoreClient::freeSlot(Purpose purpose) {
   Slot* free = nullptr;
@@ -160,7 +212,7 @@ void StoreClient::shutdown() noexcept {
   const MutexLock lock(mutex_);
   closing_ = true;
   for (const Slot& slot : slots_) {
-    if (slot.connection) {
+    if (slot.connection && slot.busy) {  // an idle one may have writes to be confirmed
       slot.connection->shutdown();
     }
   }
@@ -180,15 +232,9 @@ std::optional<ErrorFacts> StoreClient::readAcknowledgements(const Lease& lease, 
   if (lease->unacknowledged == 0) {
     return refused;
   }
-  const Call earlier("an earlier write", {}, call.timeout);
-  for (; lease->unacknowledged > 0; --lease->unacknowledged) {
-    const std::uint8_t verdict = lease->byte(call);
-    if (verdict == static_cast<std::uint8_t>(Verdict::REFUSED)) {
-      const ErrorFacts facts = lease->refusal(earlier);
-      refused = refused ? refused : facts;
-    } else if (verdict != static_cast<std::uint8_t>(Verdict::DONE)) {
-      lease->outOfStep(earlier, str("the verdict ", verdict));
-    }
+  while (lease->unacknowledged > 0) {
+    const std::optional<ErrorFacts> verdict = readVerdict(*lease, call);
+    refused = refused ? refused : verdict;
   }
   setClean(lease.slot());
   return refused;

@@ -43,6 +43,8 @@ class StoreClient {
 
   /// Connects and says hello; retries until the timeout has passed.
   StoreClient(Options options, Milliseconds connectTimeout);
+  /// Sees to it that the writes that have returned are done: waits for their confirmation as long
+  /// as the server goes on giving it. Says so in the log when one is not.
   ~StoreClient();
   StoreClient(const StoreClient&) = delete;
   StoreClient& operator=(const StoreClient&) = delete;

@@ -1,5 +1,6 @@
 #include "store/tcp/server.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -78,9 +79,11 @@ class StoreServer::Loop {
     void onReady(bool readable, bool writable) noexcept override {
       loop.serve(*this, readable, writable);
     }
+    std::size_t send(std::string_view bytes) noexcept;
     Loop& loop;
     ConnectionId id;
     UniqueFd fd;
+    bool deaf = false;  // takes no replies any more; what it sent before is still to be done
   };
 
   void accept(int listenFd) noexcept;
@@ -260,18 +263,22 @@ void StoreServer::Loop::flushTouched() {
   }
 }
 
+/// How many of `bytes` need not be kept: those that the kernel took, or all when nobody wants them.
+/// The connection of a client that has gone ends where its requests do, see receive().
+std::size_t StoreServer::Loop::Client::send(std::string_view bytes) noexcept {
+  if (deaf) {
+    return bytes.size();
+  }
+  const ssize_t count = ::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  deaf = count < 0 && errno != EAGAIN && errno != EINTR;
+  return deaf ? bytes.size() : static_cast<std::size_t>(std::max<ssize_t>(count, 0));
+}
+
 void StoreServer::Loop::flush(Client& client) {
   reactor_.role.assertHeld();
   const ConnectionId id = client.id;
-  const std::string_view bytes = core_.unsent(id);
-  if (!bytes.empty()) {
-    const ssize_t count =
-        ::send(client.fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (count < 0 && errno != EAGAIN && errno != EINTR) {
-      drop(id);
-      return;
-    }
-    core_.sent(id, count > 0 ? static_cast<std::size_t>(count) : 0, systemClock().now());
+  if (const std::string_view bytes = core_.unsent(id); !bytes.empty()) {
+    core_.sent(id, client.send(bytes), systemClock().now());
   }
   if (const Status* why = core_.closing(id)) {
     report(id, *why);
