@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/str.hpp"
+#include "net/net_support.hpp"
 #include "store/expect.hpp"
 #include "store/raw_client.hpp"
 #include "store/tcp/server.hpp"
@@ -29,10 +30,12 @@ using test::req;
 using test::setOf;
 using test::waitOf;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 using ::unisono::test::AllocationLimit;
 using ::unisono::test::Child;
+using ::unisono::test::eventually;
 using ::unisono::test::FailingAllocation;
 using ::unisono::test::LogCapture;
 using ::unisono::test::ScopedEnv;
@@ -257,6 +260,23 @@ TEST_P(StoreServerTest, ARefusalOfAnAnsweredRequestArrivesBeforeTheConnectionEnd
 
   EXPECT_EQ(client.receive(14), "\2" + blob("LIMIT"));
   EXPECT_TRUE(client.ended());
+}
+
+TEST_P(StoreServerTest, WarnsOnceBeforeItIsFull) {
+  const LogCapture log;
+  start({.contentBytes = 10'000});
+  RawClient client = connect();
+  ASSERT_TRUE(client.send(setOf("/k", std::string(7000, 'x'))));
+  EXPECT_TRUE(client.served());
+  EXPECT_THAT(linesWith(log, "nearly full"), SizeIs(0));
+
+  for (const std::size_t size : {8500, 7000, 8500}) {
+    ASSERT_TRUE(client.send(setOf("/k", std::string(size, 'x'))));
+    EXPECT_TRUE(eventually([&] { return !linesWith(log, "nearly full").empty(); }));
+  }
+
+  server.reset();
+  EXPECT_THAT(linesWith(log, "nearly full"), ElementsAre(HasSubstr("UNISONO_STORE_MAX_BYTES")));
 }
 
 TEST_P(StoreServerTest, ListensOnlyWhereItsHostIs) {

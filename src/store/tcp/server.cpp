@@ -97,6 +97,7 @@ class StoreServer::Loop {
   void flush(Client& client);
   void drop(ConnectionId id) noexcept;
   void tick();
+  void warnWhenNearlyFull();
   void report(ConnectionId id, const Status& why) noexcept;
 
   const StreamOptions streamOptions_ = StreamOptions::fromEnvironment();
@@ -111,6 +112,8 @@ class StoreServer::Loop {
   ReserveFd reserve_;
   TimePoint acceptAgain_{};
   bool accepting_ = true;
+  bool nearlyFull_ = false;
+  LogLimit fullness_;
   std::array<LogLimit, 32> limits_;  // by reason
   std::atomic<std::size_t> count_{0};
   // Last: goes first, while the descriptors that it watches are open.
@@ -309,9 +312,29 @@ void StoreServer::Loop::tick() {
   const TimePoint now = systemClock().now();
   core_.tick(now);
   flushTouched();
+  warnWhenNearlyFull();
   if (!accepting_ && now >= acceptAgain_) {
     resumeAccepting();
   }
+}
+
+/// Says so once, and again only when there was room meanwhile.
+void StoreServer::Loop::warnWhenNearlyFull() {
+  const StoreLimits& most = core_.limits();
+  const std::uint64_t bytes = core_.table().contentBytes();
+  const std::uint64_t keys = core_.table().size();
+  const bool nearly =
+      bytes > most.contentBytes - most.contentBytes / 5 || keys > most.keys - most.keys / 5;
+  std::string more;
+  if (nearly && !nearlyFull_ && fullness_.admit(&more)) {
+    UNISONO_LOG(WARN, "store", "server on port ", listener_.port(),
+                ": the store is nearly full: ", keys, " of ", most.keys, " keys, ",
+                formatBytes(bytes), " of ", formatBytes(most.contentBytes),
+                " of contents. DO: delete what is not needed any more, or raise "
+                "UNISONO_STORE_MAX_KEYS or UNISONO_STORE_MAX_BYTES [LIMIT]",
+                more);
+  }
+  nearlyFull_ = nearly;
 }
 
 void StoreServer::Loop::report(ConnectionId id, const Status& why) noexcept {
