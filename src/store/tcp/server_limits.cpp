@@ -48,10 +48,11 @@ std::uint64_t memoryBytes() {
 std::uint64_t descriptors() {
   constexpr std::uint64_t kForOthers = 256;
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= 2 * kForOthers) {
+  // The hard limit: a server raises the other one to it when it starts.
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max <= 2 * kForOthers) {
     return kForOthers;
   }
-  return limit.rlim_cur - kForOthers;
+  return limit.rlim_max - kForOthers;
 }
 
 }  // namespace
