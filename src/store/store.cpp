@@ -1,5 +1,6 @@
 #include "unisono/store/store.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -29,8 +30,14 @@ Milliseconds checkedTimeout(Milliseconds timeout) {
 
 Milliseconds defaultTimeout() {
   const double seconds = kTimeout.value();
-  return seconds > 0 ? Milliseconds(static_cast<std::int64_t>(seconds * 1000))
-                     : Store::kDefaultTimeout;
+  if (seconds < 0) {
+    throw UsageError({.reason = Reason::CONFIG,
+                      .what = str("the environment variable ", kTimeout.name, " is ", seconds,
+                                  ", but a timeout must not be negative"),
+                      .hint = str("unset it, or set: ", kTimeout.doc)});
+  }
+  // Not less than 1 ms: 0 would mean not to wait at all.
+  return seconds > 0 ? std::max(fromSeconds(seconds), Milliseconds(1)) : Store::kDefaultTimeout;
 }
 
 struct Store::State {
