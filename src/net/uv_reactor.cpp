@@ -2,11 +2,15 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <fcntl.h>
+#include <unistd.h>
+#include <utility>
 #include <uv.h>
 #include <vector>
 
 #include "unisono/base/error.hpp"
 
+#include "base/fd.hpp"
 #include "base/fork.hpp"
 #include "base/spin.hpp"
 #include "base/str.hpp"
@@ -72,6 +76,21 @@ int uvEvents(Interest interest) noexcept {
   return (interest.read ? UV_READABLE : 0) | (interest.write ? UV_WRITABLE : 0);
 }
 
+/// While it lives, nobody gets the number of a standard stream that is closed (daemons close
+/// them): libuv ends the process when it is to close such a descriptor of its own.
+class StandardFdsTaken {
+ public:
+  StandardFdsTaken() {
+    for (UniqueFd fd = next(); fd.valid() && fd.get() <= STDERR_FILENO; fd = next()) {
+      taken_.push_back(std::move(fd));
+    }
+  }
+
+ private:
+  static UniqueFd next() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+  std::vector<UniqueFd> taken_;
+};
+
 [[noreturn]] void refuseLoop(int error) {
   throw DistError({.reason = Reason::RESOURCE,
                    .what = str("cannot make an event loop: ", errnoDetail(-error)),
@@ -79,6 +98,7 @@ int uvEvents(Interest interest) noexcept {
 }
 
 UvReactor::UvReactor() : loop_(new Loop) {
+  const StandardFdsTaken taken;
   const int error = uv_loop_init(&loop_->loop);
   if (error != 0) {
     delete loop_;

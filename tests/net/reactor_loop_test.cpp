@@ -217,6 +217,20 @@ TEST_P(ReactorLoopTest, SaysWhenThereAreNoDescriptorsForIt) {
   EXPECT_EQ(status, 0);
 }
 
+TEST_P(ReactorLoopTest, ComesAndGoesInAProcessWithoutStandardStreams) {
+  const int status = test::runInChild([] {
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+      ::close(fd);
+    }
+    const auto loop = GetParam().make();
+    loop->post([&loop] { loop->stop(); });
+    loop->run();
+    return true;
+  });
+
+  EXPECT_EQ(status, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, ReactorLoopTest, ::testing::ValuesIn(kReactorKinds), kindName);
 
 }  // namespace
