@@ -20,6 +20,9 @@ struct Context {
   int exitCode = OK;
 };
 
+/// To be called when something has been printed: throws when it could not be written.
+void flushOutput();
+
 void addStore(CLI::App& program, Context& context);
 void addStoreBench(CLI::App& store, Context& context);
 void addInfo(CLI::App& program, Context& context);

@@ -43,13 +43,18 @@ nlohmann::json describeKnobs() {
   return list;
 }
 
+/// A variable may hold any bytes, JSON only UTF-8.
+std::string toText(const nlohmann::json& document) {
+  return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 void print(const InfoOptions& options) {
   if (options.json) {
     nlohmann::json document = {{"schema", "unisono-info/1"}, {"version", UNISONO_VERSION_STRING}};
     if (options.env) {
       document["env"] = describeKnobs();
     }
-    std::printf("%s\n", document.dump(2).c_str());
+    std::printf("%s\n", toText(document).c_str());
     return;
   }
   std::printf("unisono %s\n", UNISONO_VERSION_STRING);
@@ -70,7 +75,10 @@ void addInfo(CLI::App& program, Context&) {
   const auto options = std::make_shared<InfoOptions>();
   command->add_flag("--env", options->env, "List every environment variable that is read");
   command->add_flag("--json", options->json, "Print JSON");
-  command->callback([options] { print(*options); });
+  command->callback([options] {
+    print(*options);
+    flushOutput();
+  });
 }
 
 }  // namespace unisono::cli

@@ -1,7 +1,11 @@
 #include <array>
+#include <cerrno>
 #include <cstdio>
+#include <fcntl.h>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <unistd.h>
 #include <vector>
 
 #include "unisono/base/error.hpp"
@@ -11,6 +15,14 @@
 #include "command.hpp"
 
 namespace unisono::cli {
+
+void flushOutput() {
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    throw std::runtime_error(str("cannot write to the standard output: ", errnoDetail(errno),
+                                 ". DO: make room where it leads to"));
+  }
+}
+
 namespace {
 
 /// Every command, in the order of the help.
@@ -68,6 +80,16 @@ int complain(const CLI::App& program, const CLI::ParseError& error) {
   return USAGE_ERROR;
 }
 
+/// Without this a program that was started without standard streams would open its sockets in
+/// their place, and print into them.
+void openStandardStreams() {
+  int fd = 0;
+  do {
+    fd = ::open("/dev/null", O_RDWR);
+  } while (fd >= 0 && fd <= STDERR_FILENO);
+  ::close(fd);
+}
+
 int run(int argc, char** argv) {
   CLI::App program("Processes find each other, form groups, and work together.", "unisono");
   program.set_version_flag("--version", str("unisono ", UNISONO_VERSION_STRING));
@@ -97,5 +119,6 @@ int run(int argc, char** argv) {
 }  // namespace unisono::cli
 
 int main(int argc, char** argv) {
+  unisono::cli::openStandardStreams();
   return unisono::cli::run(argc, argv);
 }

@@ -55,7 +55,7 @@ void announce(const ServeOptions& options, const tcp::StoreServer& server) {
   } else {
     std::printf("serving the store at %s (pid %d); Ctrl-C ends it\n", endpoint.c_str(), ::getpid());
   }
-  std::fflush(stdout);
+  flushOutput();
 }
 
 int serve(const ServeOptions& options) {

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,6 +43,18 @@ def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
             yield process, process.stdout.readline()
         finally:
             process.kill()
+
+
+def connect_soon(port: int) -> socket.socket:
+    """A connection to a server that may still be starting."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+        except ConnectionRefusedError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
 
 
 def test_help_says_what_there_is() -> None:
@@ -143,3 +156,48 @@ def test_a_misspelt_variable_is_noticed() -> None:
 
     assert "UNISONO_HANG_WARM is not known" in complaint
     assert "did you mean UNISONO_HANG_WARN?" in complaint
+
+
+@pytest.mark.parametrize("arguments", [("info",), ("store", "serve", "--port", "0")])
+def test_output_that_cannot_be_written_is_an_error(arguments: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run(
+            [str(PROGRAM), *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    assert result.returncode == 1
+    assert "cannot write to the standard output: No space left" in result.stderr
+
+
+def test_info_shows_a_variable_that_is_no_text() -> None:
+    result = subprocess.run(
+        [str(PROGRAM), "info", "--env", "--json"],
+        capture_output=True,
+        timeout=PATIENCE,
+        env={**os.environb, b"UNISONO_STORE_BIND": b"a\xffb"},
+        check=False,
+    )
+
+    assert "a\ufffdb" in [knob["value"] for knob in json.loads(result.stdout)["env"]]
+
+
+def test_serve_needs_no_standard_streams() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = f"exec {PROGRAM} store serve --port {port} <&- >&- 2>&-"
+    with subprocess.Popen(["/bin/sh", "-c", command]) as process:
+        try:
+            with connect_soon(port) as client:
+                client.sendall(b"\x00\xce\xf7\x85\x3c\x0d\x01\x00\x00\x00")
+                assert client.recv(4) == b"\x01\x00\x00\x00"
+            process.terminate()
+
+            assert process.wait(timeout=PATIENCE) == 128 + signal.SIGTERM
+        finally:
+            process.kill()
