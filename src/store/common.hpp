@@ -25,6 +25,19 @@ inline void checkSameSize(std::span<const std::string> keys, std::span<const Byt
                 keys.size(), " keys and ", values.size(), " values");
 }
 
+/// What to do when a store refused a call for `reason`.
+inline std::string remedyFor(Reason reason) {
+  switch (reason) {
+    case Reason::USAGE:
+      return "keep a counter under a key of its own, or set it anew";
+    case Reason::LIMIT:
+      return "a store is for small control data: delete what is not needed any more, and keep "
+             "large data elsewhere";
+    default:
+      return "";
+  }
+}
+
 /// "Wait timeout": the error of every wait that gave up, on whatever store.
 [[noreturn]] inline void throwWaitTimeout(std::string_view op, std::span<const std::string> keys,
                                           Milliseconds timeout, std::string_view why = {},

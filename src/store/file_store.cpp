@@ -107,6 +107,7 @@ std::int64_t FileStore::add(std::string_view key, std::int64_t delta) {
       throw DistStoreError(
           {.reason = result.failure().reason(),
            .what = str("add cannot count with key ", key, ": ", result.failure().text()),
+           .hint = remedyFor(result.failure().reason()),
            .op = "add"});
     }
     sum = result.value();

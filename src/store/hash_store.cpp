@@ -31,6 +31,7 @@ StoreLimits processLimits() {
 [[noreturn]] void refuse(std::string_view op, std::string_view key, const Status& why) {
   throw DistStoreError({.reason = why.reason(),
                         .what = str(op, " of ", key, " was refused: ", why.text()),
+                        .hint = remedyFor(why.reason()),
                         .op = std::string(op)});
 }
 

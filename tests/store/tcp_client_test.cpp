@@ -276,7 +276,8 @@ TEST_F(FullStoreTest, ARefusedWriteIsReportedByTheNextCall) {
   client.set("k", much);
 
   EXPECT_THAT(textOf([&] { client.check({"k"}); }),
-              AllOf(HasSubstr("earlier write"), HasSubstr("full"), HasSubstr("[LIMIT]")));
+              AllOf(HasSubstr("an earlier write was refused: set of /k: the store is full"),
+                    HasSubstr("DO: "), HasSubstr("[LIMIT]")));
   EXPECT_FALSE(client.check({"k"})) << "and only by that one";
 }
 

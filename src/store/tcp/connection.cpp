@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/str.hpp"
+#include "store/common.hpp"
 
 namespace unisono::tcp {
 namespace {
@@ -160,12 +161,13 @@ void Connection::verdict(const Call& call) {
 }
 
 ErrorFacts Connection::refusal(const Call& call) {
-  const std::string reason = blob(call);
+  const Reason reason = reasonWithToken(blob(call)).value_or(Reason::PROTOCOL);
   const std::string text = blob(call);
-  return {.reason = reasonWithToken(reason).value_or(Reason::PROTOCOL),
+  return {.reason = reason,
           .what = call.keys.empty()
                       ? str(call.op, " was refused: ", text)
                       : str(call.op, " of ", join(call.keys, ", ", 4), " was refused: ", text),
+          .hint = remedyFor(reason),
           .op = std::string(call.op),
           .host = place_};
 }

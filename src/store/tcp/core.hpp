@@ -79,6 +79,7 @@ class StoreCore {
   // Carrying them out (execute.cpp). A failure closes the connection.
   Status execute(Session& session, const Request& request);
   Status write(Session& session, const Request& request);
+  Status refuseWrite(Session& session, const Request& request, const Status& why);
   Status add(Session& session, const Request& request);
   Status compareSet(Session& session, const Request& request);
   Status getStock(Session& session, const Request& request);

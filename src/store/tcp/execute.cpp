@@ -115,12 +115,21 @@ Status StoreCore::write(Session& session, const Request& request) {
     }
   }();
   if (!status.isOk()) {
-    return refuse(session, request, status);
+    return refuseWrite(session, request, status);
   }
   if (request.answered) {
     putVerdict(session, Verdict::DONE);
   }
   return Status::ok();
+}
+
+/// Names the write: its client may have sent many more before it reads this.
+Status StoreCore::refuseWrite(Session& session, const Request& request, const Status& why) {
+  if (!request.answered || request.keys.empty()) {
+    return refuse(session, request, why);
+  }
+  return refuse(session, request,
+                {why.reason(), str(request.shape->name, " of ", request.key(), ": ", why.text())});
 }
 
 Status StoreCore::add(Session& session, const Request& request) {
