@@ -265,6 +265,21 @@ TEST_F(StoreCoreTest, AWaiterThatGoesAwayPassesThePushOn) {
   EXPECT_EQ(server.take(b), kZero);
 }
 
+TEST_F(StoreCoreTest, AWaiterHasItsMomentHoweverLongTheOneBeforeItWaited) {
+  for (const ConnectionId id : {a, b, c}) {
+    ASSERT_EQ(server.ask(id, waitOf({"/q"})), "");
+  }
+  server.pass(std::chrono::minutes(1));
+  const ConnectionId producer = server.connect();
+  server.send(producer, pushOf("/q", "x"));
+  server.disconnect(a);
+  ASSERT_EQ(server.take(b), kZero);
+
+  server.pass(Milliseconds(100));
+
+  EXPECT_EQ(server.take(c), "") << "b is about to pop";
+}
+
 TEST_F(StoreCoreTest, AWaiterThatDoesNothingPassesThePushOnAfterAMoment) {
   ASSERT_EQ(server.ask(a, waitOf({"/q"})), "");
   ASSERT_EQ(server.ask(b, waitOf({"/q"})), "");

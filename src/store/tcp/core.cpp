@@ -81,6 +81,7 @@ void StoreCore::fail(Session& session, Status why) {
 }
 
 void StoreCore::open(ConnectionId id, std::string peer, TimePoint now) {
+  latest_ = now;
   sessions_.emplace(id, std::make_unique<Session>(id, std::move(peer), limits_, now));
   unvalidated_.push_back(id);
   if (unvalidated_.size() > limits_.unvalidated) {
@@ -107,7 +108,7 @@ void StoreCore::close(ConnectionId id) {
   if (session->claim) {
     table_.passOn(*session->claim);
   }
-  answerWakes(session->lastByte);
+  answerWakes(latest_);
 }
 
 void StoreCore::receive(ConnectionId id, std::string_view bytes, TimePoint now) {
@@ -115,6 +116,7 @@ void StoreCore::receive(ConnectionId id, std::string_view bytes, TimePoint now) 
   if (session == nullptr || session->closing || bytes.empty()) {
     return;
   }
+  latest_ = now;
   Status status = session->validated ? Status::ok() : takeHello(*session, bytes);
   std::string_view rest = bytes;
   while (status.isOk() && !session->closing) {
@@ -193,6 +195,7 @@ Status StoreCore::takeRequest(Session& session, Request& request) {
 }
 
 void StoreCore::tick(TimePoint now) {
+  latest_ = now;
   for (const ConnectionId id : std::exchange(claims_, {})) {
     Session* session = find(id);
     if (session == nullptr) {

@@ -103,6 +103,7 @@ class StoreCore {
   std::list<ConnectionId> unvalidated_;  // oldest first
   std::vector<ConnectionId> touched_;
   std::vector<ConnectionId> claims_;  // sessions that were woken to pop, oldest first
+  TimePoint latest_{};  // the time of the last event that came with one
   TimePoint nextSweep_{};
   Request request_;  // reused, so that its vectors keep their memory
   std::uint64_t unsentBytes_ = 0;
