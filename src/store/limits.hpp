@@ -28,7 +28,9 @@ struct StoreLimits {
   std::uint64_t unsentBytes = 64 * 1024 * 1024;            // replies waiting, per connection
   std::uint64_t unsentPause = 1024 * 1024;                 // from here on its requests are not read
   std::uint64_t unsentTotal = 512UL * 1024 * 1024;
-  std::uint64_t partialTotal = 512UL * 1024 * 1024;  // incomplete commands, all together
+  // Incomplete commands, all together; beyond it those that hold most are not read from for a
+  // while.
+  std::uint64_t partialTotal = 512UL * 1024 * 1024;
 };
 
 }  // namespace unisono

@@ -109,6 +109,7 @@ void StoreCore::close(ConnectionId id) {
     table_.passOn(*session->claim);
   }
   answerWakes(latest_);
+  resumePaused();
 }
 
 void StoreCore::receive(ConnectionId id, std::string_view bytes, TimePoint now) {
@@ -135,9 +136,7 @@ void StoreCore::receive(ConnectionId id, std::string_view bytes, TimePoint now) 
   if (!status.isOk()) {
     fail(*session, std::move(status));
   }
-  while (partialBytes_ > limits_.partialTotal) {
-    failLargestPartial();
-  }
+  limitPartial();
 }
 
 void StoreCore::countPartial(Session& session) {
@@ -146,15 +145,65 @@ void StoreCore::countPartial(Session& session) {
   partialBytes_ += session.partial;
 }
 
-/// Whoever just went over the limit may be a modest client in a store that another one fills.
-void StoreCore::failLargestPartial() {
-  const auto largest = std::max_element(
-      sessions_.begin(), sessions_.end(),
-      [](const auto& a, const auto& b) { return a.second->partial < b.second->partial; });
-  Session& session = *largest->second;
-  fail(session, {Reason::LIMIT, str("its incomplete request of ", formatBytes(session.partial),
-                                    " was the largest when those of all connections exceeded ",
-                                    formatBytes(limits_.partialTotal))});
+/// The one with the largest incomplete request among those that are `paused`, or not; or null.
+Session* StoreCore::largestPartial(bool paused) const {
+  Session* largest = nullptr;
+  for (const auto& [id, session] : sessions_) {
+    const std::size_t least = largest == nullptr ? 0 : largest->partial;
+    if (session->paused == paused && session->partial > least) {
+      largest = session.get();
+    }
+  }
+  return largest;
+}
+
+/// Whoever just went over the limit may be a modest client in a store that another one fills: those
+/// that hold most are not listened to until others are done. Only when very many come at once, so
+/// that this is not enough, they are closed.
+void StoreCore::limitPartial() {
+  while (partialBytes_ > limits_.partialTotal / 4 * 5) {
+    Session* paused = largestPartial(true);
+    Session& largest = paused == nullptr ? *largestPartial(false) : *paused;
+    fail(largest, {Reason::LIMIT, str("its incomplete request of ", formatBytes(largest.partial),
+                                      " was the largest when those of all connections exceeded ",
+                                      formatBytes(limits_.partialTotal))});
+  }
+  if (partialBytes_ > limits_.partialTotal) {
+    Session* largest = largestPartial(false);
+    if (largest != nullptr) {
+      largest->paused = true;
+      anyPaused_ = true;
+      touch(*largest);
+    }
+  }
+  resumePaused();
+}
+
+/// Listens to everybody again once there is room, and to one in any case: somebody's request must
+/// become complete.
+void StoreCore::resumePaused() {
+  if (!anyPaused_) {
+    return;
+  }
+  if (partialBytes_ > limits_.partialTotal / 4 * 3) {
+    Session* next = largestPartial(false) == nullptr ? largestPartial(true) : nullptr;
+    if (next != nullptr) {
+      resume(*next);
+    }
+    return;
+  }
+  for (const auto& [id, session] : sessions_) {
+    if (session->paused) {
+      resume(*session);
+    }
+  }
+  anyPaused_ = false;
+}
+
+void StoreCore::resume(Session& session) {
+  session.paused = false;
+  session.lastByte = latest_;  // it was we who did not listen
+  touch(session);
 }
 
 /// Counts what has been added to the replies of `session`, and asks for it to be sent.
@@ -270,7 +319,7 @@ void StoreCore::sent(ConnectionId id, std::size_t count, TimePoint now) {
 
 bool StoreCore::wantsRead(ConnectionId id) const {
   const Session* session = find(id);
-  if (session == nullptr || session->closing) {
+  if (session == nullptr || session->closing || session->paused) {
     return false;
   }
   const bool own = session->unsent() > limits_.unsentPause;

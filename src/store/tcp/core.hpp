@@ -48,7 +48,8 @@ class StoreCore {
   /// The first `count` bytes of unsent() have been sent.
   void sent(ConnectionId id, std::size_t count, TimePoint now);
 
-  /// False while the connection has too many replies outstanding to be read from.
+  /// False while the connection has too many replies outstanding to be read from, or all together
+  /// have sent too much of requests that are not complete.
   bool wantsRead(ConnectionId id) const;
 
   /// Why `id` is to be closed once unsent() is sent, or null.
@@ -70,7 +71,10 @@ class StoreCore {
   void sweep(TimePoint now);
   void settle(Session& session, TimePoint now);
   void countPartial(Session& session);
-  void failLargestPartial();
+  Session* largestPartial(bool paused) const;
+  void limitPartial();
+  void resumePaused();
+  void resume(Session& session);
   void fail(Session& session, Status why);
   void touch(Session& session);
   Session* find(ConnectionId id);
@@ -103,11 +107,12 @@ class StoreCore {
   std::list<ConnectionId> unvalidated_;  // oldest first
   std::vector<ConnectionId> touched_;
   std::vector<ConnectionId> claims_;  // sessions that were woken to pop, oldest first
-  TimePoint latest_{};  // the time of the last event that came with one
+  TimePoint latest_{};                // the time of the last event that came with one
   TimePoint nextSweep_{};
   Request request_;  // reused, so that its vectors keep their memory
   std::uint64_t unsentBytes_ = 0;
   std::uint64_t partialBytes_ = 0;
+  bool anyPaused_ = false;
 };
 
 }  // namespace unisono::tcp

@@ -29,6 +29,7 @@ struct Session {
   const std::string peer;
   RequestParser parser;
   bool validated = false;
+  bool paused = false;            // not read from until others have completed their requests
   bool touched = false;           // is on the core's list of sessions to look at
   std::optional<Status> closing;  // why the connection is to be closed
   std::optional<Pending> pending;
