@@ -107,12 +107,13 @@ void KvTable::dropIfEmpty(Node& node) {
   }
 }
 
-Status KvTable::admit(Growth more) const {
-  if (bytes_ + more.bytes > limits_.contentBytes) {
+Status KvTable::admit(Growth more, Room room) const {
+  const std::uint64_t extra = room == Room::WAITS ? 1 : 0;
+  if (bytes_ + more.bytes > limits_.contentBytes + extra * (limits_.contentBytes / 8)) {
     return {Reason::LIMIT, str("the store is full: its limit is ",
                                formatBytes(limits_.contentBytes), " of contents")};
   }
-  if (entries_.size() + more.keys > limits_.keys) {
+  if (entries_.size() + more.keys > limits_.keys + extra * (limits_.keys / 8)) {
     return {Reason::LIMIT, str("the store is full: its limit is ", limits_.keys, " keys")};
   }
   return Status::ok();
@@ -411,7 +412,7 @@ Result<bool> KvTable::wait(WaitId id, std::span<const std::string_view> keys, Wa
   }
   std::sort(nodes.begin(), nodes.end());
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());  // a name twice counts once
-  if (Status status = admit({.bytes = nodes.size() * kWaitOverhead}); !status.isOk()) {
+  if (Status status = admit({.bytes = nodes.size() * kWaitOverhead}, Room::WAITS); !status.isOk()) {
     for (Node* node : nodes) {
       dropIfEmpty(*node);
     }
@@ -434,7 +435,7 @@ Result<std::optional<std::string>> KvTable::popOrWait(WaitId id, std::string_vie
     return element;
   }
   const Place place = placeOf(name);
-  if (Status status = admit(growthWith(place, kWaitOverhead)); !status.isOk()) {
+  if (Status status = admit(growthWith(place, kWaitOverhead), Room::WAITS); !status.isOk()) {
     return status;
   }
   Node& node = nodeAt(place);

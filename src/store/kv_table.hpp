@@ -125,6 +125,10 @@ class KvTable {
     std::uint64_t keys = 0;
   };
 
+  /// What room is asked for. Waits have an eighth more: who filled the store must not keep others
+  /// from waiting.
+  enum class Room : std::uint8_t { CONTENTS, WAITS };
+
   /// A name, and its node if there is one: looked up once, used several times.
   struct Place {
     std::string_view name;
@@ -137,7 +141,7 @@ class KvTable {
   void dropIfEmpty(Node& node);
   static Growth growthWith(Place place, std::uint64_t bytes);
   Result<Growth> growth(Place place, std::uint64_t newSize) const;
-  Status admit(Growth more) const;
+  Status admit(Growth more, Room room = Room::CONTENTS) const;
   Status admitSize(std::uint64_t size) const;
   Status admitValue(Place place, std::uint64_t newSize) const;
   void store(Node& node, std::string value);

@@ -192,7 +192,7 @@ TEST(KvTableLimitsTest, WaitsAreNotFreeEvenOnNamesThatOthersWaitFor) {
   EXPECT_GT(waits, 1U);
   EXPECT_LT(waits, 1000U);
   EXPECT_EQ(table.waitCount(), waits);
-  EXPECT_LE(table.contentBytes(), 100'000U);
+  EXPECT_LE(table.contentBytes(), 112'500U);
   for (WaitId id = 0; id < waits; ++id) {
     table.cancelWait(id);
   }
@@ -211,6 +211,23 @@ TEST(KvTableLimitsTest, PopsAndBarriersThatWaitAreNotFreeEither) {
   EXPECT_GT(waits, 1U);
   EXPECT_LT(waits, 1000U);
   EXPECT_LE(table.contentBytes(), 10'000U);
+}
+
+TEST(KvTableLimitsTest, AFullTableCanStillBeWaitedOn) {
+  KvTable table({.contentBytes = 20'000, .keys = 50});
+  int keys = 0;
+  while (table.set(std::to_string(keys), "v").isOk()) {
+    ++keys;
+  }
+  ASSERT_EQ(keys, 50);
+  ASSERT_FALSE(table.append("0", std::string(20'000, 'x')).isOk());
+  ASSERT_TRUE(table.set("0", std::string(20'000 - table.contentBytes(), 'x')).isOk());
+
+  EXPECT_FALSE(table.wait(1, Names{"a", "b"}, WaitFor::PRESENCE).value());
+  EXPECT_FALSE(table.popOrWait(2, "q").value().has_value());
+
+  EXPECT_EQ(table.waitCount(), 2U);
+  expectLimit(table.set("c", ""), "full");
 }
 
 TEST(KvTableLimitsTest, ARefusedWaitLeavesNothingBehind) {
