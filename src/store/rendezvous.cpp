@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
 #include <utility>
 
 #include "unisono/store/file_store.hpp"
@@ -72,11 +73,10 @@ void takeFromUrl(const RendezvousUrl& url, std::string_view name, std::optional<
 
 }  // namespace
 
-void refuseRendezvous(std::string_view scheme, std::string_view why) {
-  throw UsageError(
-      {.reason = Reason::USAGE,
-       .what = str("Error initializing using ", scheme, ":// rendezvous: ", why),
-       .hint = "give rank and world size as options or in the URL: ?rank=0&world_size=2"});
+void refuseRendezvous(std::string_view scheme, std::string_view why, std::string_view remedy) {
+  throw UsageError({.reason = Reason::USAGE,
+                    .what = str("Error initializing using ", scheme, ":// rendezvous: ", why),
+                    .hint = std::string(remedy)});
 }
 
 int parseWhole(std::string_view what, std::string_view text) {
@@ -84,36 +84,42 @@ int parseWhole(std::string_view what, std::string_view text) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);
   UNISONO_CHECK(error == std::errc() && stop == end, what, " is '", text,
-                "', which is not a whole number");
+                "', which is not a whole number from ", std::numeric_limits<int>::min(), " to ",
+                std::numeric_limits<int>::max());
   return number;
 }
 
 Place placeIn(std::string_view scheme, const RendezvousOptions& options) {
+  constexpr std::string_view kPlaceRemedy =
+      "give rank and world size as options, or in the URL: ?rank=0&world_size=2";
   if (!options.rank) {
-    refuseRendezvous(scheme, "rank parameter missing");
+    refuseRendezvous(scheme, "rank parameter missing", kPlaceRemedy);
   }
   if (!options.worldSize) {
-    refuseRendezvous(scheme, "world size parameter missing (world_size)");
+    refuseRendezvous(scheme, "world size parameter missing (world_size)", kPlaceRemedy);
   }
   const Place place{*options.rank, *options.worldSize};
   if (place.worldSize < 1) {
-    refuseRendezvous(scheme, str("world_size is ", place.worldSize, ", but must be at least 1"));
+    refuseRendezvous(scheme, str("world_size is ", place.worldSize, ", but must be at least 1"),
+                     kPlaceRemedy);
   }
   if (place.rank < 0 || place.rank >= place.worldSize) {
-    refuseRendezvous(scheme, str("rank is ", place.rank, ", but must be from 0 to ",
-                                 place.worldSize - 1, " with world_size ", place.worldSize));
+    refuseRendezvous(scheme,
+                     str("rank is ", place.rank, ", but must be from 0 to ", place.worldSize - 1,
+                         " with world_size ", place.worldSize),
+                     kPlaceRemedy);
   }
   return place;
 }
 
 RendezvousResult rendezvousFile(const RendezvousUrl& url, const RendezvousOptions& options) {
+  constexpr std::string_view kRemedy = "a path begins with a third slash, as in file:///tmp/job";
   if (!url.host.empty() && url.host != "localhost") {
-    refuseRendezvous("file", str("path missing: '", url.host,
-                                 "' stands where a host does; a path begins with a third slash, "
-                                 "as in file:///tmp/job"));
+    refuseRendezvous("file", str("path missing: '", url.host, "' stands where a host does"),
+                     kRemedy);
   }
   if (url.path.empty() || url.path == "/") {
-    refuseRendezvous("file", "path missing");
+    refuseRendezvous("file", "path missing", kRemedy);
   }
   const Place place = placeIn("file", options);
   return {.store = std::make_shared<FileStore>(url.path, place.worldSize, options.timeout),

@@ -12,7 +12,8 @@ RendezvousResult rendezvousFile(const RendezvousUrl& url, const RendezvousOption
 RendezvousResult rendezvousTcp(const RendezvousUrl& url, const RendezvousOptions& options);
 
 /// UsageError: "Error initializing … using tcp:// rendezvous: `why`".
-[[noreturn]] void refuseRendezvous(std::string_view scheme, std::string_view why);
+[[noreturn]] void refuseRendezvous(std::string_view scheme, std::string_view why,
+                                   std::string_view remedy);
 
 /// The rank and world size that `options` must hold by now: UsageError when one is missing, or
 /// the rank is not one of that world.

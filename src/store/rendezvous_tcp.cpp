@@ -10,6 +10,10 @@
 namespace unisono {
 namespace {
 
+constexpr std::string_view kAddressRemedy =
+    "name the host and port of rank 0, as in tcp://10.0.0.1:29500 or in MASTER_ADDR and "
+    "MASTER_PORT";
+
 /// A variable of the launcher's, empty when it is not set. These are PyTorch's names, not knobs
 /// of ours.
 std::string variable(const char* name) {
@@ -20,7 +24,8 @@ std::string variable(const char* name) {
 std::string neededVariable(const char* name) {
   std::string value = variable(name);
   if (value.empty()) {
-    refuseRendezvous("env", str("environment variable ", name, " expected, but not set"));
+    refuseRendezvous("env", str("environment variable ", name, " expected, but not set"),
+                     "set it, or start the ranks with a launcher that does, such as torchrun");
   }
   return value;
 }
@@ -47,7 +52,8 @@ bool launcherServes(const std::string& host, int port) {
 RendezvousResult meetAt(std::string_view scheme, const std::string& host, int port,
                         const RendezvousUrl& url, const RendezvousOptions& options) {
   if (port < 0 || port > 65535) {
-    refuseRendezvous(scheme, str("port must have value from 0 to 65535 but was ", port, "."));
+    refuseRendezvous(scheme, str("port must have value from 0 to 65535 but was ", port, "."),
+                     kAddressRemedy);
   }
   const Place place = placeIn(scheme, options);
   const bool foreignServer = launcherServes(host, port);
@@ -66,10 +72,10 @@ RendezvousResult meetAt(std::string_view scheme, const std::string& host, int po
 
 RendezvousResult rendezvousTcp(const RendezvousUrl& url, const RendezvousOptions& options) {
   if (url.host.empty()) {
-    refuseRendezvous("tcp", "host missing");
+    refuseRendezvous("tcp", "host missing", kAddressRemedy);
   }
   if (!url.port) {
-    refuseRendezvous("tcp", "port number missing");
+    refuseRendezvous("tcp", "port number missing", kAddressRemedy);
   }
   return meetAt("tcp", url.host, *url.port, url, options);
 }

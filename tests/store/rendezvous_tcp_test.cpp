@@ -106,15 +106,19 @@ TEST_F(RendezvousTcpTest, ServesAPrivateStoreBesideTheLaunchers) {
 }
 
 TEST(RendezvousTcpErrorTest, NamesWhatIsMissingOrImpossible) {
-  EXPECT_THAT(refusal("tcp://127.0.0.1?rank=0&world_size=1"), HasSubstr("port number missing"));
+  EXPECT_THAT(refusal("tcp://127.0.0.1?rank=0&world_size=1"),
+              AllOf(HasSubstr("port number missing"), HasSubstr("DO: name the host and port")));
   EXPECT_THAT(refusal("tcp://127.0.0.1:5?world_size=1"), HasSubstr("rank parameter missing"));
   EXPECT_THAT(refusal("tcp://127.0.0.1:5?rank=0"), HasSubstr("world size parameter missing"));
+  EXPECT_THAT(refusal("tcp://127.0.0.1:5?rank=0&world_size=3000000000"),
+              HasSubstr("not a whole number from -2147483648 to 2147483647"));
   EXPECT_THAT(refusal("tcp://127.0.0.1:5?rank=3&world_size=2"), HasSubstr("from 0 to 1"));
   EXPECT_THAT(refusal("tcp://:5?rank=0&world_size=1"), HasSubstr("host missing"));
 }
 
 TEST(RendezvousTcpErrorTest, NamesTheVariableThatIsMissingOrWrong) {
-  EXPECT_THAT(refusal("env://"), HasSubstr("environment variable RANK expected, but not set"));
+  EXPECT_THAT(refusal("env://"), AllOf(HasSubstr("environment variable RANK expected, but not set"),
+                                       HasSubstr("DO: set it")));
   const ScopedEnv rank("RANK", "0");
   EXPECT_THAT(refusal("env://"), HasSubstr("WORLD_SIZE expected"));
   const ScopedEnv size("WORLD_SIZE", "1");

@@ -147,7 +147,8 @@ TEST(FileRendezvousTest, LetsTwoRanksSeeEachOther) {
 }
 
 TEST(FileRendezvousTest, NamesWhatIsMissingOrImpossible) {
-  EXPECT_THAT(refusal("file://?rank=0&world_size=1"), HasSubstr("path missing"));
+  EXPECT_THAT(refusal("file://?rank=0&world_size=1"),
+              AllOf(HasSubstr("path missing"), HasSubstr("DO: a path begins with a third slash")));
   EXPECT_THAT(refusal("file://tmp/x?rank=0&world_size=1"), HasSubstr("third slash"));
   EXPECT_THAT(refusal("file:///tmp/x?world_size=1"), HasSubstr("rank parameter missing"));
   EXPECT_THAT(refusal("file:///tmp/x?rank=0"), HasSubstr("world size parameter missing"));
