@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <utility>
 
 #include "base/bytes.hpp"
@@ -20,6 +21,8 @@ namespace {
 
 // How often the server's owner counts the workers while it waits for them.
 constexpr Milliseconds kCountAgain(5);
+
+constexpr std::size_t kMostWorkers = std::numeric_limits<std::int32_t>::max();
 
 /// Whether an elastic agent already serves the store on this port, as torchrun's environment says.
 bool agentServes(std::uint16_t port) {
@@ -64,8 +67,14 @@ std::shared_ptr<tcp::StoreServer> startServer(const std::string& host,
 }
 
 void checkOptions(const std::string& host, const TCPStoreOptions& options) {
-  UNISONO_CHECK(!host.empty(), "TCPStore needs the name or address of the server's host");
-  UNISONO_CHECK(!options.numWorkers || *options.numWorkers > 0, "TCPStore world size cannot be 0");
+  UNISONO_CHECK(!host.empty() && host.find('\0') == std::string::npos,
+                "TCPStore needs the name or address of the server's host, but got '", host, "'");
+  UNISONO_CHECK(!options.numWorkers || *options.numWorkers > 0,
+                "TCPStore world size cannot be 0; leave it out when the number of workers is not "
+                "known");
+  UNISONO_CHECK(!options.numWorkers || *options.numWorkers <= kMostWorkers, "TCPStore world size ",
+                options.numWorkers.value_or(0),
+                " cannot be right: is it a negative number that was converted?");
   UNISONO_CHECK(options.isServer || options.port != 0,
                 "a TCPStore client needs the port of the server; 0 is for servers");
 }

@@ -230,7 +230,13 @@ TEST_P(TCPStoreTest, ManyWorkersMeetOneAfterTheOther) {
 TEST(TCPStoreOptionsTest, RefusesWhatMakesNoSense) {
   EXPECT_THAT(textOf<UsageError>([] { TCPStore(kHost, {.port = 1, .numWorkers = 0}); }),
               AllOf(HasSubstr("TCPStore world size cannot be 0"), HasSubstr("[USAGE]")));
+  EXPECT_THAT(textOf<UsageError>(
+                  [] { TCPStore(kHost, {.port = 1, .numWorkers = SIZE_MAX, .timeout = 1ms}); }),
+              HasSubstr("negative"));
   EXPECT_THAT(textOf<UsageError>([] { TCPStore("", {.port = 1}); }), HasSubstr("host"));
+  EXPECT_THAT(textOf<UsageError>(
+                  [] { TCPStore(std::string("127.0.0.1\0x", 11), {.port = 1, .timeout = 1ms}); }),
+              HasSubstr("'127.0.0.1\\x00x'"));
   EXPECT_THAT(textOf<UsageError>([] { TCPStore(kHost, {.port = 0}); }), HasSubstr("port"));
   EXPECT_THAT(textOf<UsageError>([] { TCPStore(kHost, {.port = 1, .timeout = -1ms}); }),
               HasSubstr("negative"));
