@@ -69,7 +69,8 @@ bool isAbsent(int error) noexcept {
   if (worst.error == EADDRINUSE) {
     const std::string owner = portOwner(worst.address);
     facts.what += str("; address already in use", owner.empty() ? "" : ": ", owner);
-    facts.hint = "use port 0, or stop that process";
+    facts.hint = owner.empty() ? "use port 0, or look for who has it: ss -tanp"
+                               : "use port 0, or stop that process";
   } else if (worst.error == EACCES) {
     facts.hint = "use a port from 1024 up, or give this process CAP_NET_BIND_SERVICE";
   } else if (isAbsent(worst.error)) {

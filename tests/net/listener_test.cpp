@@ -120,6 +120,16 @@ TEST(ListenerTest, NamesTheProcessThatHasThePort) {
   }
 }
 
+TEST(ListenerTest, SaysHowToFindWhoHasThePortWhenThatCannotBeSeen) {
+  const BoundSocket taken;  // the kernel shows only those that listen or are connected
+  const UniqueFd owner(taken.fd);
+
+  EXPECT_THAT([&] { Listener::open("127.0.0.1", taken.port, "auto", test::soon()); },
+              ThrowsMessage<DistNetworkError>(
+                  AllOf(HasSubstr("address already in use. DO: use port 0, or look for who has it"),
+                        Not(HasSubstr("that process")))));
+}
+
 TEST(ListenerTest, RefusesAPortThatIsTakenOnOneOfItsAddresses) {
   if (!hasIpv6()) {
     GTEST_SKIP() << "this host has no IPv6 loopback";
