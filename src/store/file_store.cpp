@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "base/bytes.hpp"
 #include "store/common.hpp"
@@ -46,6 +47,7 @@ Record userRecord(std::string_view op, std::string_view key, std::string_view va
 struct FileStore::Impl {
   const std::string path;  // as given
   const int worldSize;
+  const Presence presence;
   SharedLog log;
 };
 
@@ -54,7 +56,20 @@ FileStore::FileStore(std::string path, int worldSize,
   if (timeout) {
     setTimeout(*timeout);
   }
-  impl_.reset(new Impl{path, worldSize, SharedLog(absolutePath(path), this->timeout())});
+  impl_.reset(new Impl{path, worldSize, Presence::MEMBER,
+                       SharedLog(absolutePath(path), Presence::MEMBER, this->timeout())});
+}
+
+FileStore::FileStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+std::shared_ptr<FileStore> FileStore::visit(std::string path,
+                                            std::optional<std::chrono::milliseconds> timeout) {
+  const Milliseconds most = checkedTimeout(timeout.value_or(defaultTimeout()));
+  std::unique_ptr<Impl> impl(new Impl{path, -1, Presence::VISITOR,
+                                      SharedLog(absolutePath(path), Presence::VISITOR, most)});
+  const std::shared_ptr<FileStore> store(new FileStore(std::move(impl)));
+  store->setTimeout(most);
+  return store;
 }
 
 FileStore::~FileStore() {
@@ -199,6 +214,9 @@ void FileStore::multiSet(std::span<const std::string> keys, std::span<const Byte
 
 std::shared_ptr<Store> FileStore::clone() {
   impl_->log.checkUsable();
+  if (impl_->presence == Presence::VISITOR) {
+    return visit(impl_->log.path(), timeout());
+  }
   return std::make_shared<FileStore>(impl_->log.path(), impl_->worldSize, timeout());
 }
 

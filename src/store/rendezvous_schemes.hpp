@@ -1,6 +1,7 @@
 // The built-in schemes of rendezvous(), and what they share.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "unisono/store/rendezvous.hpp"
@@ -22,6 +23,13 @@ struct Place {
   int worldSize;
 };
 Place placeIn(std::string_view scheme, const RendezvousOptions& options);
+
+/// Where MASTER_ADDR and MASTER_PORT say that the store is; UsageError when they do not.
+struct Master {
+  std::string host;
+  int port;
+};
+Master masterFromEnvironment();
 
 /// `text` as a whole number; UsageError naming `what` it should have been.
 int parseWhole(std::string_view what, std::string_view text);

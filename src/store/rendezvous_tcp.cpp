@@ -1,6 +1,7 @@
 // The schemes tcp:// and env://, which both lead to a TCPStore.
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "unisono/store/tcp_store.hpp"
 
@@ -70,6 +71,11 @@ RendezvousResult meetAt(std::string_view scheme, const std::string& host, int po
 
 }  // namespace
 
+Master masterFromEnvironment() {
+  std::string host = neededVariable("MASTER_ADDR");
+  return {.host = std::move(host), .port = neededNumber("MASTER_PORT")};
+}
+
 RendezvousResult rendezvousTcp(const RendezvousUrl& url, const RendezvousOptions& options) {
   if (url.host.empty()) {
     refuseRendezvous("tcp", "host missing", kAddressRemedy);
@@ -88,8 +94,8 @@ RendezvousResult rendezvousEnv(const RendezvousUrl& url, const RendezvousOptions
   if (!known.worldSize) {
     known.worldSize = neededNumber("WORLD_SIZE");
   }
-  const std::string host = neededVariable("MASTER_ADDR");
-  return meetAt("env", host, neededNumber("MASTER_PORT"), url, known);
+  const Master master = masterFromEnvironment();
+  return meetAt("env", master.host, master.port, url, known);
 }
 
 }  // namespace unisono

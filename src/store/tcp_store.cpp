@@ -322,6 +322,11 @@ bool TCPStore::hasNativeServer() const noexcept {
   return impl_->client->traits().native;
 }
 
+std::string TCPStore::serverStats() {
+  const Inside inside(*impl_);
+  return impl_->client->stats(timeout());
+}
+
 std::string TCPStore::repr() const {
   const std::string server =
       impl_->server ? str("TCPServer(port=", impl_->server->port(), ")") : "<nullptr>";

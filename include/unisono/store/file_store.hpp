@@ -29,6 +29,11 @@ class UNISONO_API FileStore final : public Store {
                      std::optional<std::chrono::milliseconds> timeout = std::nullopt);
   ~FileStore() override;
 
+  /// A store for tools that look into the file of a job: it is not counted as one of the job, and
+  /// never reclaims or removes the file. The file is made if there is none.
+  static std::shared_ptr<FileStore> visit(
+      std::string path, std::optional<std::chrono::milliseconds> timeout = std::nullopt);
+
   using Store::append;
   using Store::barrier;
   using Store::check;
@@ -51,13 +56,15 @@ class UNISONO_API FileStore final : public Store {
   void multiSet(std::span<const std::string> keys, std::span<const Bytes> values) override;
   bool hasExtendedApi() const override { return true; }
 
-  /// Another object on the same file; it counts as one more user of it.
+  /// Another object on the same file; it counts as one more user of it, unless this one is a
+  /// visitor.
   std::shared_ptr<Store> clone() override;
 
   const std::string& path() const noexcept;
 
  private:
   struct Impl;
+  explicit FileStore(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -83,6 +83,10 @@ class UNISONO_API TCPStore final : public Store {
   /// True when the server is one of ours, so that the short forms of the protocol are used.
   bool hasNativeServer() const noexcept;
 
+  /// What the server tells of itself, as JSON: keys, bytes, connections, requests by kind, limits
+  /// (docs/wire/tcp_store.md). Empty when the server is not one of ours.
+  std::string serverStats();
+
   /// As PyTorch prints it: TCPStore(client=TCPClient(…), server=TCPServer(port=29500)).
   std::string repr() const;
 

@@ -16,7 +16,8 @@ constexpr std::chrono::seconds kSuspiciousAge = std::chrono::hours(1);
 
 }  // namespace
 
-FileLog::FileLog(std::string path) : id_(newId()), file_(std::move(path)) {}
+FileLog::FileLog(std::string path, Presence presence)
+    : id_(newId()), presence_(presence), file_(std::move(path)) {}
 
 bool FileLog::tryEnter() {
   const FileLock lock(file_, LockMode::EXCLUSIVE);
@@ -29,6 +30,9 @@ bool FileLog::tryEnter() {
     return false;
   }
   catchUp(LockMode::EXCLUSIVE);
+  if (presence_ == Presence::VISITOR) {
+    return true;
+  }
   const ProcessMark here = thisProcess();
   reclaimIfStale(here, shape.age);
   std::string header;
@@ -57,8 +61,8 @@ bool FileLog::tryTurn(LockMode mode, const std::function<void(FileLog&)>& body) 
 }
 
 bool FileLog::tryLeave(int worldSize) {
-  if (broken_) {
-    return true;  // a call has said so already
+  if (broken_ || presence_ == Presence::VISITOR) {
+    return true;  // a call has said so already, or nobody counted it
   }
   const FileLock lock(file_, LockMode::EXCLUSIVE);
   if (!lock.held()) {

@@ -21,19 +21,23 @@
 
 namespace unisono {
 
+/// Whether an object is counted as one of the job. A visitor is not: it leaves no trace but the
+/// values it writes, and never empties or removes the file.
+enum class Presence : std::uint8_t { MEMBER, VISITOR };
+
 class FileLog {
  public:
-  explicit FileLog(std::string path);
+  FileLog(std::string path, Presence presence);
 
-  /// One try to come onto the file: empties it if it was left over by a dead job, and counts this
-  /// object in. False when another holds the lock, or the file was just removed.
+  /// One try to come onto the file: a member empties it if it was left over by a dead job, and
+  /// is counted in. False when another holds the lock, or the file was just removed.
   bool tryEnter();
 
   /// One turn of `body`. False when another holds the lock.
   bool tryTurn(LockMode mode, const std::function<void(FileLog&)>& body);
 
-  /// One try to leave: counts this object out, or removes the file if it was the last and at
-  /// least `worldSize` (if that is not negative) have been on it.
+  /// One try to leave: counts a member out, or removes the file if it was the last and at least
+  /// `worldSize` (if that is not negative) have been on it.
   bool tryLeave(int worldSize);
 
   /// The value that a user keeps under `key`, or null. Within a turn.
@@ -55,6 +59,7 @@ class FileLog {
   [[noreturn]] void breakWith(Reason reason, std::string_view why);
 
   const std::string id_;
+  const Presence presence_;
   LockedFile file_;
   RecordLog log_;
   std::string beginning_;  // of the file: no append changes it

@@ -43,8 +43,8 @@ std::vector<std::string> missingOf(std::span<const std::string> keys, const File
   return missing;
 }
 
-SharedLog::SharedLog(std::string path, Milliseconds timeout)
-    : path_(std::move(path)), file_(path_) {
+SharedLog::SharedLog(std::string path, Presence presence, Milliseconds timeout)
+    : path_(std::move(path)), file_(path_, presence) {
   GrowingPause pause;
   const bool entered = waitUntil(
       [this] {

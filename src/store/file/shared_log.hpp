@@ -21,7 +21,7 @@ class SharedLog {
   using Body = std::function<void(FileLog&)>;
 
   /// Comes onto the file at `path` (absolute).
-  SharedLog(std::string path, Milliseconds timeout);
+  SharedLog(std::string path, Presence presence, Milliseconds timeout);
 
   /// Ends the calls of other threads with SHUTDOWN, waits for them, and leaves the file as
   /// FileLog::tryLeave does; says so in the log if that cannot be done within a second.

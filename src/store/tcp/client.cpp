@@ -383,6 +383,15 @@ std::int64_t StoreClient::numKeys(Milliseconds timeout) {
              [&](Connection& connection) { return connection.i64(call); });
 }
 
+std::string StoreClient::stats(Milliseconds timeout) {
+  if (!traits_.native) {
+    return "";
+  }
+  const Call call("stats", {}, timeout);
+  return ask(call, RequestWriter().begin(Query::GET).blob(kStatsKey),
+             [&](Connection& connection) { return connection.blob(call); });
+}
+
 std::vector<std::string> StoreClient::listKeys(Milliseconds timeout) {
   const Call call("list_keys", {}, timeout);
   return ask(call, RequestWriter().begin(Query::LIST_KEYS), [&](Connection& connection) {

@@ -61,6 +61,8 @@ class StoreClient {
   bool remove(const std::string& key, Milliseconds timeout);
   std::int64_t removePrefix(const std::string& prefix, Milliseconds timeout);
   std::int64_t numKeys(Milliseconds timeout);
+  /// What a server of ours tells of itself; empty when it is not one.
+  std::string stats(Milliseconds timeout);
   std::vector<std::string> listKeys(Milliseconds timeout);
   std::int64_t queueLength(const std::string& key, Milliseconds timeout);
   std::optional<std::string> tryPop(const std::string& key, Milliseconds timeout);

@@ -46,8 +46,12 @@ std::string_view guessProtocol(std::uint8_t first) {
 
 }  // namespace
 
-StoreCore::StoreCore(const StoreLimits& limits)
-    : limits_(limits), capabilities_(capabilityRecord(limits)), table_(limits) {}
+StoreCore::StoreCore(const StoreLimits& limits, TimePoint start)
+    : limits_(limits),
+      capabilities_(capabilityRecord(limits)),
+      table_(limits),
+      start_(start),
+      latest_(start) {}
 
 Session* StoreCore::find(ConnectionId id) {
   const auto found = sessions_.find(id);
@@ -84,6 +88,7 @@ void StoreCore::open(ConnectionId id, std::string peer, TimePoint now) {
   latest_ = now;
   sessions_.emplace(id, std::make_unique<Session>(id, std::move(peer), limits_, now));
   unvalidated_.push_back(id);
+  ++accepted_;
   if (unvalidated_.size() > limits_.unvalidated) {
     fail(*find(unvalidated_.front()),
          {Reason::LIMIT, str("it was the oldest of more than ", limits_.unvalidated,
@@ -233,6 +238,7 @@ Status StoreCore::takeHello(const Session& session, std::string_view bytes) cons
 
 Status StoreCore::takeRequest(Session& session, Request& request) {
   if (session.validated) {
+    ++requests_[shapeIndex(request.query())];
     return execute(session, request);
   }
   if (request.number != kMagic) {

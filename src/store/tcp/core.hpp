@@ -10,6 +10,7 @@
 // Thread safety: none; one thread, or the owner serialises.
 #pragma once
 
+#include <array>
 #include <list>
 #include <memory>
 #include <string>
@@ -24,7 +25,8 @@ namespace unisono::tcp {
 
 class StoreCore {
  public:
-  explicit StoreCore(const StoreLimits& limits = {});
+  /// `start` is when the server began to serve.
+  explicit StoreCore(const StoreLimits& limits = {}, TimePoint start = {});
 
   /// A connection has been accepted; `peer` is its address for messages.
   void open(ConnectionId id, std::string peer, TimePoint now);
@@ -61,6 +63,8 @@ class StoreCore {
   std::size_t connectionCount() const noexcept { return sessions_.size(); }
   const StoreLimits& limits() const noexcept { return limits_; }
   const KvTable& table() const noexcept { return table_; }
+  /// What is served now and has been since the start, as JSON; docs/wire/tcp_store.md has it.
+  std::string statsText(TimePoint now) const;
   std::uint64_t unsentBytes() const noexcept { return unsentBytes_; }
   std::uint64_t partialBytes() const noexcept { return partialBytes_; }
 
@@ -105,9 +109,12 @@ class StoreCore {
   KvTable table_;
   std::unordered_map<ConnectionId, std::unique_ptr<Session>> sessions_;
   std::list<ConnectionId> unvalidated_;  // oldest first
+  const TimePoint start_;
+  std::array<std::uint64_t, kShapes.size()> requests_{};  // carried out, by shape
+  std::uint64_t accepted_ = 0;                            // connections, ever
   std::vector<ConnectionId> touched_;
   std::vector<ConnectionId> claims_;  // sessions that were woken to pop, oldest first
-  TimePoint latest_{};                // the time of the last event that came with one
+  TimePoint latest_;                  // the time of the last event that came with one
   TimePoint nextSweep_{};
   Request request_;  // reused, so that its vectors keep their memory
   std::uint64_t unsentBytes_ = 0;

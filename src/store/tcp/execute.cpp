@@ -170,9 +170,16 @@ Status StoreCore::admitReply(const Session& session, std::uint64_t bytes) const 
 /// The stock GET and MULTI_GET do not wait: a missing key reads as an empty value.
 Status StoreCore::getStock(Session& session, const Request& request) {
   std::vector<std::string_view> values;
+  std::string stats;
   std::uint64_t bytes = 0;
   for (const std::string_view key : request.keys) {
-    const std::string* value = key == kCapabilityKey ? &capabilities_ : table_.find(key);
+    const std::string* value = table_.find(key);
+    if (key == kCapabilityKey) {
+      value = &capabilities_;
+    } else if (key == kStatsKey) {
+      stats = stats.empty() ? statsText(latest_) : stats;
+      value = &stats;
+    }
     values.push_back(value == nullptr ? std::string_view() : *value);
     bytes += 8 + values.back().size();
   }

@@ -58,6 +58,9 @@ constexpr std::string_view kCapabilityKey = "unisono/capabilities";
 constexpr std::uint32_t kCapabilityVersion = 1;
 constexpr std::uint64_t kFeatureAnswered = 1;  // all answered forms of version 1
 
+/// Another one, for a stock GET: what the server is doing, as JSON (StoreCore::statsText).
+constexpr std::string_view kStatsKey = "unisono/stats";
+
 /// The parts of a request after its query byte.
 enum class Field : std::uint8_t {
   END,
@@ -101,14 +104,17 @@ constexpr std::array<Shape, 20> kShapes = {{
     {Query::DELETE_PREFIX, "delete_prefix", {Field::KEY}, false, true},
 }};
 
+/// Where the shape of `query` stands in kShapes, if there is such a query.
+constexpr std::size_t shapeIndex(Query query) noexcept {
+  return query == Query::DELETE_PREFIX ? kShapes.size() - 1 : static_cast<std::size_t>(query);
+}
+
 /// The shape of the request that begins with `byte`, or null when there is none.
 constexpr const Shape* shapeOf(std::uint8_t byte) noexcept {
   const bool answered = (byte & kAnswered) != 0;
-  const auto query = static_cast<std::uint8_t>(byte & ~kAnswered);
-  const std::size_t index = query == static_cast<std::uint8_t>(Query::DELETE_PREFIX)
-                                ? kShapes.size() - 1
-                                : static_cast<std::size_t>(query);
-  if (index >= kShapes.size() || static_cast<std::uint8_t>(kShapes[index].query) != query) {
+  const auto query = static_cast<Query>(byte & ~kAnswered);
+  const std::size_t index = shapeIndex(query);
+  if (index >= kShapes.size() || kShapes[index].query != query) {
     return nullptr;
   }
   const Shape& shape = kShapes[index];

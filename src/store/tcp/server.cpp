@@ -123,7 +123,10 @@ class StoreServer::Loop {
 
 StoreServer::Loop::Loop(Listener listener, std::unique_ptr<Reactor> reactor,
                         const StoreLimits& limits)
-    : listener_(std::move(listener)), core_(limits), owned_(std::move(reactor)), reactor_(*owned_) {
+    : listener_(std::move(listener)),
+      core_(limits, systemClock().now()),
+      owned_(std::move(reactor)),
+      reactor_(*owned_) {
   reactor_.role.assertHeld();
   for (const int fd : listener_.fds()) {
     Door& door = doors_.emplace_back(*this, fd);
