@@ -1,7 +1,6 @@
 // unisono info: what this build is, and which environment variables it reads.
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,7 +11,9 @@
 #include "unisono/version.hpp"
 
 #include "base/env.hpp"
+#include "base/str.hpp"
 #include "command.hpp"
+#include "terminal.hpp"
 
 namespace unisono::cli {
 namespace {
@@ -48,23 +49,24 @@ std::string toText(const nlohmann::json& document) {
   return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-void print(const InfoOptions& options) {
+void printInfo(const InfoOptions& options) {
+  watchSignals();
   if (options.json) {
     nlohmann::json document = {{"schema", "unisono-info/1"}, {"version", UNISONO_VERSION_STRING}};
     if (options.env) {
       document["env"] = describeKnobs();
     }
-    std::printf("%s\n", toText(document).c_str());
+    printLine(toText(document));
     return;
   }
-  std::printf("unisono %s\n", UNISONO_VERSION_STRING);
+  printLine(str("unisono ", UNISONO_VERSION_STRING));
   if (!options.env) {
     return;
   }
   for (const EnvEntry* knob : sortedKnobs()) {
     const char* value = std::getenv(knob->name);
-    std::printf("\n%s = %s%s\n    %s\n", knob->name, value == nullptr ? knob->fallback : value,
-                value == nullptr ? " (default)" : "", knob->doc);
+    printLine(str("\n", knob->name, " = ", value == nullptr ? knob->fallback : value,
+                  value == nullptr ? " (default)" : "", "\n    ", knob->doc));
   }
 }
 
@@ -75,10 +77,8 @@ void addInfo(CLI::App& program, Context&) {
   const auto options = std::make_shared<InfoOptions>();
   command->add_flag("--env", options->env, "List every environment variable that is read");
   command->add_flag("--json", options->json, "Print JSON");
-  command->callback([options] {
-    print(*options);
-    flushOutput();
-  });
+  command->footer("Example:\n  unisono info --env");
+  command->callback([options] { printInfo(*options); });
 }
 
 }  // namespace unisono::cli

@@ -1,8 +1,8 @@
 #include <array>
-#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <fcntl.h>
-#include <stdexcept>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <unistd.h>
@@ -13,25 +13,18 @@
 
 #include "base/str.hpp"
 #include "command.hpp"
+#include "terminal.hpp"
 
 namespace unisono::cli {
-
-void flushOutput() {
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    throw std::runtime_error(str("cannot write to the standard output: ", errnoDetail(errno),
-                                 ". DO: make room where it leads to"));
-  }
-}
-
 namespace {
 
 /// Every command, in the order of the help.
-constexpr std::array kCommands = {addStore, addInfo};
+constexpr std::array kCommands = {addStore, addInfo, addCompletion};
 
 int exitCodeFor(const DistError& error) {
   switch (error.reason()) {
-    case Reason::USAGE:
-      return USAGE_ERROR;
+    case Reason::USAGE:  // said by the store, it is about a value there
+      return dynamic_cast<const UsageError*>(&error) != nullptr ? USAGE_ERROR : FAILURE;
     case Reason::TIMEOUT:
       return TIMED_OUT;
     case Reason::PEER_UNREACHABLE:
@@ -56,7 +49,7 @@ std::vector<std::string_view> knownWords(const CLI::App& app,
 }
 
 /// One line for a command line that makes no sense.
-int complain(const CLI::App& program, const CLI::ParseError& error) {
+int refuse(const CLI::App& program, const CLI::ParseError& error) {
   const CLI::App* app = &program;
   std::string command = "unisono";
   while (!app->get_subcommands().empty()) {
@@ -102,17 +95,35 @@ int run(int argc, char** argv) {
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& help) {
-    return program.exit(help);
+    watchSignals();
+    std::ostringstream text;
+    program.exit(help, text);
+    print(text.str());
   } catch (const CLI::ParseError& error) {
-    return complain(program, error);
+    return refuse(program, error);
+  }
+  flushOutput();
+  return context.exitCode;
+}
+
+/// Runs the program, and turns everything that ends it early into a line and an exit code.
+int guarded(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const Interrupted& interrupted) {
+    return SIGNALED + interrupted.signal();
+  } catch (const ClosedPipe&) {
+    return SIGNALED + SIGPIPE;
   } catch (const DistError& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return exitCodeFor(error);
+  } catch (const FileFailure& error) {
+    complain(error.what());
+    return FAILURE;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "unisono: %s. [RESOURCE]\n", error.what());
     return FAILURE;
   }
-  return context.exitCode;
 }
 
 }  // namespace
@@ -120,5 +131,5 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   unisono::cli::openStandardStreams();
-  return unisono::cli::run(argc, argv);
+  return unisono::cli::guarded(argc, argv);
 }

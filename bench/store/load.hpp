@@ -57,7 +57,6 @@ class Load {
     TimePoint end;
     std::size_t busy = 0;  // clients that wait for replies
     Histogram times{};
-    std::uint64_t done = 0;  // before the end
   };
 
   void send(Client& client, Run& run);

@@ -1,27 +1,19 @@
-// unisono store: the key-value store as a tool.
+// unisono store serve: a server until somebody ends it.
 
 #include <csignal>
-#include <cstdio>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <unistd.h>
 
 #include "base/str.hpp"
-#include "command.hpp"
 #include "net/address.hpp"
 #include "store/common.hpp"
 #include "store/tcp/server.hpp"
+#include "terminal.hpp"
+#include "verbs/verbs.hpp"
 
 namespace unisono::cli {
 namespace {
-
-struct ServeOptions {
-  std::string host = "127.0.0.1";
-  std::uint16_t port = 29500;
-  std::string loop = "libuv";
-  bool json = false;
-};
 
 /// Blocks the signals that end the server, for all threads, and waits for one of them.
 class EndSignals {
@@ -30,6 +22,11 @@ class EndSignals {
     sigemptyset(&set_);
     sigaddset(&set_, SIGINT);
     sigaddset(&set_, SIGTERM);
+    struct sigaction hangUp {};
+    ::sigaction(SIGHUP, nullptr, &hangUp);
+    if (hangUp.sa_handler != SIG_IGN) {  // ignored: nohup means that it stays
+      sigaddset(&set_, SIGHUP);
+    }
     ::pthread_sigmask(SIG_BLOCK, &set_, nullptr);
   }
   int wait() const {
@@ -42,63 +39,40 @@ class EndSignals {
   sigset_t set_{};
 };
 
-void announce(const ServeOptions& options, const tcp::StoreServer& server) {
-  const std::string endpoint = str("tcp://", HostPort{options.host, server.port()}.text());
-  if (options.json) {
+void announce(const ServeArgs& args, const tcp::StoreServer& server) {
+  const std::string endpoint = str("tcp://", HostPort{args.host, server.port()}.text());
+  if (args.json) {
     const nlohmann::json line = {{"schema", "unisono-store-serve/1"},
                                  {"endpoint", endpoint},
-                                 {"host", options.host},
+                                 {"host", args.host},
                                  {"port", server.port()},
-                                 {"loop", options.loop},
+                                 {"loop", args.loop},
                                  {"pid", ::getpid()}};
-    std::printf("%s\n", line.dump().c_str());
+    printLine(line.dump());
   } else {
-    std::printf("serving the store at %s (pid %d); Ctrl-C ends it\n", endpoint.c_str(), ::getpid());
+    printLine(str("serving the store at ", endpoint, " (pid ", ::getpid(), "); Ctrl-C ends it"));
   }
   flushOutput();
 }
 
-int serve(const ServeOptions& options) {
+}  // namespace
+
+int serve(const ServeArgs& args) {
   const EndSignals signals;
   int signal = 0;
   {
-    const tcp::StoreServer server({.host = options.host,
-                                   .port = options.port,
-                                   .useLibUv = options.loop == "libuv",
+    const tcp::StoreServer server({.host = args.host,
+                                   .port = args.port,
+                                   .useLibUv = args.loop == "libuv",
                                    .limits = tcp::serverLimits()},
                                   Deadline::after(defaultTimeout()));
-    announce(options, server);
+    announce(args, server);
     signal = signals.wait();
   }
-  if (!options.json) {
-    std::printf("ended by signal %d\n", signal);
+  if (!args.json) {
+    printLine(str("ended by signal ", signal));
   }
   return SIGNALED + signal;
-}
-
-}  // namespace
-
-void addStore(CLI::App& program, Context& context) {
-  CLI::App* store = program.add_subcommand("store", "The key-value store through which ranks meet");
-  store->require_subcommand(1);
-
-  CLI::App* command = store->add_subcommand(
-      "serve", "Run a store server; PyTorch's TCPStore clients may use it too");
-  const auto options = std::make_shared<ServeOptions>();
-  command
-      ->add_option("--bind", options->host,
-                   "Host or address to listen on; beyond loopback it must be permitted with "
-                   "UNISONO_ALLOW_UNAUTHENTICATED=1")
-      ->capture_default_str();
-  command->add_option("--port", options->port, "Port; 0 picks a free one and prints it")
-      ->capture_default_str();
-  command->add_option("--loop", options->loop, "Event loop")
-      ->check(CLI::IsMember({"libuv", "poll"}))
-      ->capture_default_str();
-  command->add_flag("--json", options->json, "Print the endpoint as one line of JSON");
-  command->callback([options, &context] { context.exitCode = serve(*options); });
-
-  addStoreBench(*store, context);
 }
 
 }  // namespace unisono::cli

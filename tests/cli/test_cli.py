@@ -8,41 +8,13 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = ROOT / "build" / "release" / "bin" / "unisono"
-PATIENCE = 30.0
+from tests.cli.program import NEEDS_PROGRAM, PATIENCE, PROGRAM, ROOT, run, serving
 
-pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason=f"{PROGRAM} has not been built")
-
-
-def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(PROGRAM), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        env={**os.environ, **env},
-        check=False,
-    )
-
-
-@contextmanager
-def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server, and the first line it prints."""
-    with subprocess.Popen(
-        [str(PROGRAM), "store", "serve", *arguments], stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        try:
-            yield process, process.stdout.readline()
-        finally:
-            process.kill()
+pytestmark = NEEDS_PROGRAM
 
 
 def connect_soon(port: int) -> socket.socket:
@@ -77,6 +49,9 @@ def test_version_is_that_of_the_tree() -> None:
         (("stroe",), "store"),
         (("store", "server"), "serve"),
         (("store", "serve", "--prot", "1"), "--port"),
+        (("store", "wtach", "*"), "watch"),
+        (("store", "get", "k", "--jsno"), "--json"),
+        (("store", "dump", "-", "--endpiont", "x"), "--endpoint"),
     ],
 )
 def test_a_mistake_is_one_line_with_the_nearest_word(
@@ -107,7 +82,7 @@ def test_serve_prints_the_endpoint_it_got_as_json(loop: str) -> None:
         socket.create_connection(("127.0.0.1", announced["port"]), timeout=PATIENCE).close()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_serve_ends_on_signals_with_their_exit_code(number: signal.Signals) -> None:
     with serving("--port", "0") as (process, line):
         assert "serving the store at tcp://127.0.0.1:" in line
@@ -131,6 +106,18 @@ def test_a_public_address_needs_permission() -> None:
 
     assert refused.returncode == 3
     assert "UNISONO_ALLOW_UNAUTHENTICATED=1" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "verb",
+    "serve ping stats keys get set add cas del wait watch dump load".split(),
+)
+def test_every_verb_has_help_with_an_example(verb: str) -> None:
+    result = run("store", verb, "--help")
+
+    assert result.returncode == 0
+    assert "Example:" in result.stdout
+    assert f"unisono store {verb}" in result.stdout
 
 
 def test_info_lists_every_variable_with_its_meaning() -> None:
@@ -171,7 +158,7 @@ def test_output_that_cannot_be_written_is_an_error(arguments: tuple[str, ...]) -
         )
 
     assert result.returncode == 1
-    assert "cannot write to the standard output: No space left" in result.stderr
+    assert "cannot write to standard output: No space left" in result.stderr
 
 
 def test_info_shows_a_variable_that_is_no_text() -> None:

@@ -1,6 +1,6 @@
 // unisono store bench: how fast the store is, also beside others.
 
-#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -17,6 +17,7 @@
 #include "bench/store/picture.hpp"
 #include "command.hpp"
 #include "net/address.hpp"
+#include "terminal.hpp"
 
 namespace unisono::cli {
 namespace {
@@ -113,29 +114,35 @@ nlohmann::ordered_json asJson(const Report& report, const BenchOptions& options)
   return document;
 }
 
+/// One line of the table, laid out as printf does.
+template <typename... Cells>
+std::string cells(const char* format, Cells... values) {
+  std::array<char, 256> line{};
+  std::snprintf(line.data(), line.size(), format, values...);
+  return line.data();
+}
+
 void printTable(const Report& report) {
-  for (const auto& [name, value] : report.environment) {
-    std::printf("%-12s %s\n", name.c_str(), value.c_str());
-  }
-  for (const auto& [name, about] : report.peers) {
-    std::printf("%-12s %s\n", name.c_str(), about.c_str());
+  for (const auto& list : {report.environment, report.peers}) {
+    for (const auto& [name, value] : list) {
+      printLine(cells("%-12s ", name.c_str()) + value);
+    }
   }
   for (const bench::MissingPeer& missing : report.missing) {
-    std::printf("%-12s left out: %s\n", missing.name.c_str(), missing.why.c_str());
+    printLine(cells("%-12s left out: ", missing.name.c_str()) + missing.why);
   }
-  std::printf("\n%-10s %-7s %8s %6s %12s %9s %9s %7s  %s\n", "peer", "verb", "clients", "depth",
-              "requests/s", "p50 us", "p99 us", "ratio", "range");
+  printLine(cells("\n%-10s %-7s %8s %6s %12s %9s %9s %7s  %s", "peer", "verb", "clients", "depth",
+                  "requests/s", "p50 us", "p99 us", "ratio", "range"));
   for (const bench::Row& row : report.rows) {
-    std::printf("%-10s %-7s %8zu %6zu %12.0f %9.1f %9.1f", row.peer.c_str(), row.verb.c_str(),
-                row.clients, row.depth, row.figures.opsPerSecond, row.figures.p50Us,
-                row.figures.p99Us);
-    if (row.ratio) {
-      std::printf(" %7.2f  %.2f to %.2f", *row.ratio, row.ratioLeast, row.ratioMost);
-    }
-    std::printf("\n");
+    const std::string figures = cells(
+        "%-10s %-7s %8zu %6zu %12.0f %9.1f %9.1f", row.peer.c_str(), row.verb.c_str(), row.clients,
+        row.depth, row.figures.opsPerSecond, row.figures.p50Us, row.figures.p99Us);
+    const std::string ratio =
+        row.ratio ? cells(" %7.2f  %.2f to %.2f", *row.ratio, row.ratioLeast, row.ratioMost) : "";
+    printLine(figures + ratio);
   }
   if (report.peers.size() > 1) {
-    std::printf("\nratio: our rate over that of the peer, the median of the rounds\n");
+    printLine("\nratio: our rate over that of the peer, the median of the rounds");
   }
 }
 
@@ -149,7 +156,7 @@ void savePicture(const Report& report, const std::string& file) {
   std::ofstream out(file);
   out << bench::drawRates(report.rows, caption) << std::flush;
   if (!out) {
-    throw DistError({.reason = Reason::RESOURCE, .what = str("cannot write ", file)});
+    throw FileFailure(str("cannot write ", file));
   }
 }
 
@@ -159,7 +166,7 @@ int run(BenchOptions options) {
   const std::vector<bench::Peer> peers = startPeers(options, report);
   report.rows = bench::compare(peers, options.plan, showProgress);
   if (options.json) {
-    std::printf("%s\n", asJson(report, options).dump(2).c_str());
+    printLine(asJson(report, options).dump(2));
   } else {
     printTable(report);
   }

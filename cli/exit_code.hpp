@@ -1,0 +1,15 @@
+// How the program ends; docs/command_line.md lists the codes.
+#pragma once
+
+namespace unisono::cli {
+
+enum ExitCode : int {
+  OK = 0,
+  FAILURE = 1,      // what was asked did not succeed
+  USAGE_ERROR = 2,  // the words on the command line
+  UNREACHABLE = 3,  // cannot reach or listen
+  TIMED_OUT = 4,
+  SIGNALED = 128,  // plus the number of the signal
+};
+
+}  // namespace unisono::cli

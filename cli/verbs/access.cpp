@@ -1,0 +1,162 @@
+// How the verbs reach a store and what is in it.
+
+#include <algorithm>
+#include <filesystem>
+#include <fnmatch.h>
+#include <memory>
+#include <utility>
+
+#include "unisono/base/error.hpp"
+#include "unisono/store/file_store.hpp"
+#include "unisono/store/prefix_store.hpp"
+#include "unisono/store/rendezvous.hpp"
+#include "unisono/store/tcp_store.hpp"
+
+#include "base/bytes.hpp"
+#include "base/str.hpp"
+#include "store/endpoint.hpp"
+#include "terminal.hpp"
+#include "verbs/verbs.hpp"
+
+namespace unisono::cli {
+namespace {
+
+// A key that vanishes after it has been seen is waited for no longer than this.
+constexpr Milliseconds kVanished(1000);
+
+// Keys asked for in one request: few enough for a reply that no server refuses for its length,
+// as long as values are not huge (then they are asked for one by one).
+constexpr std::size_t kBatch = 256;
+
+std::string textOf(const Bytes& bytes) {
+  return std::string(asText(bytes));
+}
+
+/// For the store below prefixes, if it is of that kind.
+template <typename Kind>
+Kind* below(Store& store) {
+  auto* prefixed = dynamic_cast<PrefixStore*>(&store);
+  return dynamic_cast<Kind*>(prefixed == nullptr ? &store
+                                                 : prefixed->underlyingNonPrefixStore().get());
+}
+
+void refuseMissingFile(const std::string& url) {
+  if (!url.starts_with("file://")) {
+    return;
+  }
+  const std::string path = parseRendezvousUrl(url).path;
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    throw DistNetworkError({.reason = Reason::CONFIG,
+                            .what = str("there is no store at ", url, ": the file does not exist"),
+                            .hint = "is the path right, and has the job been started?"});
+  }
+}
+
+}  // namespace
+
+Target openTarget(const Args& args, Missing missing, Milliseconds patience) {
+  std::string url = args.endpoint.empty() ? endpointFromEnvironment() : args.endpoint;
+  if (url.empty()) {
+    throw UsageError({.reason = Reason::USAGE,
+                      .what = "no store was named",
+                      .hint = "give one with -e tcp://127.0.0.1:29500, or set UNISONO_STORE"});
+  }
+  if (missing == Missing::REFUSE) {
+    refuseMissingFile(url);
+  }
+  StorePtr store = openEndpoint(url, args.timeout ? fromSeconds(*args.timeout) : patience);
+  return {.url = std::move(url), .store = std::move(store)};
+}
+
+std::string serverStats(Store& store) {
+  TCPStore* tcp = below<TCPStore>(store);
+  return tcp == nullptr ? "" : tcp->serverStats();
+}
+
+std::string serverKind(Store& store) {
+  if (below<FileStore>(store) != nullptr) {
+    return "file";
+  }
+  const TCPStore* tcp = below<TCPStore>(store);
+  return tcp != nullptr && tcp->hasNativeServer() ? "unisono" : "other";
+}
+
+std::optional<std::string> tryGet(Store& store, const std::string& key) {
+  if (!store.check({key})) {
+    return std::nullopt;
+  }
+  try {
+    const StoreTimeoutGuard guard(store, std::min(store.timeout(), kVanished));
+    return textOf(store.get(key));
+  } catch (const DistStoreError& error) {
+    if (error.reason() != Reason::TIMEOUT) {
+      throw;
+    }
+  }
+  // Gone meanwhile, or a queue; or the server is slow, and then it deserves all of the timeout.
+  const std::vector<std::string> there = store.listKeys();
+  if (std::find(there.begin(), there.end(), key) == there.end()) {
+    return std::nullopt;
+  }
+  return textOf(store.get(key));
+}
+
+std::vector<std::optional<std::string>> tryGetAll(Store& store, std::span<const std::string> keys) {
+  std::vector<std::optional<std::string>> values;
+  values.reserve(keys.size());
+  for (std::size_t start = 0; start < keys.size(); start += kBatch) {
+    const auto batch = keys.subspan(start, std::min(kBatch, keys.size() - start));
+    try {
+      if (!store.check(batch)) {
+        throw DistStoreError({.reason = Reason::TIMEOUT, .what = "a key has vanished"});
+      }
+      const StoreTimeoutGuard guard(store, std::min(store.timeout(), kVanished));
+      for (const Bytes& value : store.multiGet(batch)) {
+        values.emplace_back(textOf(value));
+      }
+    } catch (const DistStoreError& error) {
+      if (error.reason() != Reason::TIMEOUT && error.reason() != Reason::LIMIT) {
+        throw;
+      }
+      for (const std::string& key : batch) {
+        values.push_back(tryGet(store, key));
+      }
+    }
+  }
+  return values;
+}
+
+std::vector<std::string> keysLike(Store& store, const std::string& glob) {
+  std::vector<std::string> matching;
+  for (std::string& key : store.listKeys()) {
+    if (glob == "*" || ::fnmatch(glob.c_str(), key.c_str(), 0) == 0) {
+      matching.push_back(std::move(key));
+    }
+  }
+  std::sort(matching.begin(), matching.end());
+  return matching;
+}
+
+std::string valueOf(const Args& args, const std::string& word) {
+  std::string given = word;
+  if (!args.literal && word == "-") {
+    given = readAll("-");
+  } else if (!args.literal && word.starts_with('@')) {
+    given = readAll(word.substr(1));
+  }
+  if (!args.hex && !args.base64) {
+    return given;
+  }
+  std::optional<std::string> bytes = args.hex ? fromHex(given) : fromBase64(given);
+  if (!bytes) {
+    throw UsageError(
+        {.reason = Reason::USAGE,
+         .what = str("'", given.substr(0, 64), "' is not ", args.hex ? "hexadecimal" : "base64"),
+         .hint = args.hex ? "write two digits for each byte, as in 00ff"
+                          : "write it as `base64 FILE` prints it"});
+  }
+  return std::move(*bytes);
+}
+
+}  // namespace unisono::cli

@@ -1,0 +1,164 @@
+// unisono store dump and load: what is in a store, as a file and back.
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <set>
+#include <string>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "base/fd.hpp"
+#include "base/str.hpp"
+#include "store/common.hpp"
+#include "terminal.hpp"
+#include "verbs/dump_format.hpp"
+#include "verbs/verbs.hpp"
+
+namespace unisono::cli {
+namespace {
+
+// What is read or written in one piece.
+constexpr std::size_t kPiece = 256;
+constexpr std::size_t kPieceBytes = 4 * 1024 * 1024;
+
+/// A file that appears under its name only when it is complete.
+class NewFile {
+ public:
+  explicit NewFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".XXXXXX") {
+    struct stat there {};
+    if (::stat(path_.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
+      throw FileFailure(str("cannot write ", path_, ": it is not a file; give - for the output"));
+    }
+    fd_ = UniqueFd(::mkostemp(temporary_.data(), O_CLOEXEC));
+    if (!fd_.valid()) {
+      const int error = errno;
+      temporary_.clear();
+      throw FileFailure(str("cannot write ", path_, ": ", errnoText(error)));
+    }
+  }
+  ~NewFile() {
+    if (!temporary_.empty()) {
+      ::unlink(temporary_.c_str());
+    }
+  }
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  void write(std::string_view bytes) { writeAll(fd_.get(), bytes, path_); }
+  void finish() {
+    if (::fsync(fd_.get()) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
+      throw FileFailure(str("cannot write ", path_, ": ", errnoText(errno)));
+    }
+    temporary_.clear();
+  }
+
+ private:
+  const std::string path_;
+  std::string temporary_;
+  UniqueFd fd_;
+};
+
+void writeDump(Store& store, const std::string& glob, DumpWriter& writer) {
+  const std::vector<std::string> names = keysLike(store, glob);
+  Progress progress("dumped", names.size());
+  for (std::size_t start = 0; start < names.size(); start += kPiece) {
+    progress.at(start);
+    const auto piece = std::span(names).subspan(start, std::min(kPiece, names.size() - start));
+    const std::vector<std::optional<std::string>> values = tryGetAll(store, piece);
+    for (std::size_t i = 0; i < piece.size(); ++i) {
+      if (values[i]) {
+        writer.entry(piece[i], *values[i]);
+      }
+    }
+  }
+  writer.end();
+}
+
+void refuseOverwriting(Store& store, const std::vector<DumpEntry>& entries) {
+  const std::vector<std::string> listed = store.listKeys();
+  const std::set<std::string_view> there(listed.begin(), listed.end());
+  std::vector<std::string> standing;
+  for (const DumpEntry& entry : entries) {
+    if (there.contains(entry.key)) {
+      standing.push_back(str("'", entry.key, "'"));
+    }
+  }
+  if (!standing.empty()) {
+    throw FileFailure(str(standing.size(), " of ", entries.size(),
+                          " keys are set already: ", join(standing, ", ", 4),
+                          "; nothing was loaded. DO: overwrite them with --force"));
+  }
+}
+
+void writeEntries(Store& store, const std::vector<DumpEntry>& entries) {
+  Progress progress("loaded", entries.size());
+  std::vector<std::string> names;
+  std::vector<Bytes> values;
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    names.push_back(entries[i].key);
+    values.push_back(toBytes(entries[i].value));
+    bytes += entries[i].key.size() + entries[i].value.size();
+    if (names.size() == kPiece || bytes > kPieceBytes || i + 1 == entries.size()) {
+      store.multiSet(names, values);
+      names.clear();
+      values.clear();
+      bytes = 0;
+      progress.at(i + 1);
+    }
+  }
+}
+
+void tellCount(const Args& args, std::string_view verb, std::uint64_t count) {
+  if (args.json) {
+    printLine(str("{\"", verb, "\":", count, ",\"file\":", jsonKey(args.file), "}"));
+  } else if (!args.quiet) {
+    printLine(str(verb, " ", count, count == 1 ? " key" : " keys"));
+  }
+}
+
+}  // namespace
+
+int dump(const Args& args) {
+  const Target target = openTarget(args, Missing::REFUSE);
+  if (args.file == "-") {
+    DumpWriter writer([](std::string_view bytes) { print(bytes); });
+    writeDump(*target.store, args.glob, writer);
+    return OK;
+  }
+  NewFile file(args.file);
+  std::string pending;
+  const auto write = [&] {
+    file.write(pending);
+    pending.clear();
+  };
+  DumpWriter writer([&](std::string_view bytes) {
+    pending += bytes;
+    if (pending.size() >= kPieceBytes) {
+      write();
+    }
+  });
+  writeDump(*target.store, args.glob, writer);
+  write();
+  file.finish();
+  tellCount(args, "dumped", writer.count());
+  return OK;
+}
+
+int load(const Args& args) {
+  const std::vector<DumpEntry> entries =
+      readDump(readAll(args.file), args.file == "-" ? "standard input" : args.file);
+  const Target target = openTarget(args, Missing::CREATE);
+  if (!args.force) {
+    refuseOverwriting(*target.store, entries);
+  }
+  writeEntries(*target.store, entries);
+  tellCount(args, "loaded", entries.size());
+  return OK;
+}
+
+}  // namespace unisono::cli

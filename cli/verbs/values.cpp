@@ -1,0 +1,143 @@
+// unisono store get, set, add, cas, del, wait: one key or a few.
+
+#include <string>
+#include <vector>
+
+#include "unisono/base/error.hpp"
+
+#include "base/str.hpp"
+#include "store/common.hpp"
+#include "terminal.hpp"
+#include "verbs/verbs.hpp"
+
+namespace unisono::cli {
+namespace {
+
+void printEntry(const Args& args, const std::string& key, const std::string& value) {
+  if (args.json) {
+    printLine(str("{", jsonFields(key, &value, args.form()), "}"));
+  } else if (args.form() == Form::RAW) {
+    print(value);
+  } else {
+    printLine(shown(value, args.form()));
+  }
+}
+
+int reportMissing(const Args& args, const std::string& key) {
+  if (args.json) {
+    printLine(str("{", jsonFields(key, nullptr, args.form()), "}"));
+  }
+  complain(str("the key '", key, "' is not set"),
+           "list those that are with unisono store keys, or wait for it with get --wait SECONDS");
+  return FAILURE;
+}
+
+}  // namespace
+
+int get(const Args& args) {
+  const Target target = openTarget(args, Missing::REFUSE);
+  if (args.wait) {
+    target.store->wait({args.key}, fromSeconds(*args.wait));
+  }
+  const std::optional<std::string> value = tryGet(*target.store, args.key);
+  if (!value) {
+    return reportMissing(args, args.key);
+  }
+  printEntry(args, args.key, *value);
+  return OK;
+}
+
+int set(const Args& args) {
+  const std::string value = valueOf(args, args.value);
+  const Target target = openTarget(args, Missing::CREATE);
+  target.store->set(args.key, value);
+  if (args.json) {
+    printLine(str("{\"key\":", jsonKey(args.key), ",\"bytes\":", value.size(), "}"));
+  } else if (args.verbose > 0) {
+    printLine(str("set ", printable(args.key), " to ", value.size(), " bytes"));
+  }
+  return OK;
+}
+
+int add(const Args& args) {
+  const Target target = openTarget(args, Missing::CREATE);
+  const std::int64_t sum = target.store->add(args.key, args.number);
+  printLine(args.json ? str("{\"key\":", jsonKey(args.key), ",\"value\":", sum, "}") : str(sum));
+  return OK;
+}
+
+/// The store returns the value after the call, which alone does not tell whether it was swapped:
+/// it may have been the new one all along, and a missing key returns the expected value. So the
+/// value before is looked at too.
+int cas(const Args& args) {
+  const std::string expected = valueOf(args, args.expected);
+  const std::string desired = valueOf(args, args.value);
+  const Target target = openTarget(args, Missing::CREATE);
+  const std::optional<std::string> before = tryGet(*target.store, args.key);
+  std::optional<std::string> now =
+      target.store->compareSet(args.key, std::string_view(expected), std::string_view(desired));
+  const bool already = before == desired && expected != desired;
+  const bool missing = !before && !expected.empty() && *now == expected;
+  const bool swapped = *now == desired && !already && !missing;
+  if (!swapped) {
+    now = tryGet(*target.store, args.key);
+  }
+  if (args.json) {
+    const std::string fields = jsonFields(args.key, now ? &*now : nullptr, args.form());
+    printLine(str("{", fields, ",\"swapped\":", swapped ? "true" : "false", "}"));
+  } else if (now) {
+    printEntry(args, args.key, *now);
+  }
+  if (!swapped) {
+    complain(now ? str("the key '", args.key, "' was left alone: its value is another")
+                 : str("the key '", args.key, "' was left alone: it is not set"),
+             now ? "" : "an empty OLD stands for a key that is not set");
+  }
+  return swapped ? OK : FAILURE;
+}
+
+int del(const Args& args) {
+  const Target target = openTarget(args, Missing::REFUSE);
+  std::int64_t deleted = 0;
+  std::vector<std::string> missing;
+  for (const std::string& key : args.keys) {
+    if (args.prefix) {
+      deleted += target.store->deletePrefix(key);
+    } else if (target.store->deleteKey(key)) {
+      ++deleted;
+    } else {
+      missing.push_back(str("'", key, "'"));
+    }
+  }
+  if (args.json) {
+    printLine(str("{\"deleted\":", deleted, "}"));
+  } else if (args.prefix || args.verbose > 0) {
+    printLine(str("deleted ", deleted, deleted == 1 ? " key" : " keys"));
+  }
+  if (!missing.empty()) {
+    complain(str("not set, so not deleted: ", join(missing, ", ")));
+    return FAILURE;
+  }
+  return OK;
+}
+
+int wait(const Args& args) {
+  const TimePoint start = systemClock().now();
+  const Milliseconds patience = args.timeout ? fromSeconds(*args.timeout) : defaultTimeout();
+  const Deadline deadline = Deadline::after(patience);
+  const Target target = openTarget(args, Missing::CREATE, patience);
+  target.store->wait(args.keys, deadline.remaining());
+  if (args.json) {
+    std::vector<std::string> names;
+    for (const std::string& key : args.keys) {
+      names.push_back(jsonKey(key));
+    }
+    printLine(str("{\"keys\":[", join(names, ",", names.size()),
+                  "],\"waited_ms\":", elapsedSince(start).count(), "}"));
+  } else if (args.verbose > 0) {
+    printLine(str("there after ", formatDuration(elapsedSince(start))));
+  }
+  return OK;
+}
+
+}  // namespace unisono::cli

@@ -1,0 +1,110 @@
+"""The unisono program for tests: runs it, serves with it, and ends what is left of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / "build" / "release" / "bin" / "unisono"
+PATIENCE = 30.0
+
+NEEDS_PROGRAM = pytest.mark.skipif(not PROGRAM.exists(), reason=f"{PROGRAM} has not been built")
+
+# What would name a store to the program; tests say themselves which one they mean.
+NAMES_A_STORE = ("UNISONO_STORE", "MASTER_ADDR", "MASTER_PORT")
+
+
+def environment(**more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in NAMES_A_STORE}
+    return {**kept, **more}
+
+
+def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(PROGRAM), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env=environment(**env),
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server, and the first line it prints."""
+    with subprocess.Popen(
+        [str(PROGRAM), "store", "serve", *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield process, process.stdout.readline()
+        finally:
+            process.kill()
+
+
+@dataclass
+class Client:
+    """The verbs of `unisono store` on one store."""
+
+    endpoint: str
+    kind: str = "unisono"
+
+    def command(self, verb: str, *arguments: str) -> list[str]:
+        return [str(PROGRAM), "store", verb, *arguments, "-e", self.endpoint]
+
+    def run(self, verb: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return run("store", verb, *arguments, "-e", self.endpoint)
+
+    def raw(self, verb: str, *arguments: str, given: bytes = b"") -> bytes:
+        """What a verb that succeeds prints, as bytes."""
+        return subprocess.run(
+            self.command(verb, *arguments),
+            input=given,
+            stdout=subprocess.PIPE,
+            timeout=PATIENCE,
+            env=environment(),
+            check=True,
+        ).stdout
+
+    def out(self, verb: str, *arguments: str) -> str:
+        """What a verb that succeeds prints."""
+        return self.raw(verb, *arguments).decode()
+
+    def json(self, verb: str, *arguments: str) -> Any:  # noqa: ANN401
+        return json.loads(self.out(verb, *arguments, "--json"))
+
+    @contextmanager
+    def started(self, verb: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+        """A verb that goes on by itself."""
+        with subprocess.Popen(
+            self.command(verb, *arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+
+def assert_one_line(result: subprocess.CompletedProcess[str], code: int) -> None:
+    """The program failed as it should: with this code and one line that says why."""
+    assert result.returncode == code, result.stderr
+    assert result.stderr.startswith("unisono: ")
+    assert result.stderr.count("\n") == 1

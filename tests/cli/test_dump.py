@@ -1,0 +1,151 @@
+"""dump and load: a file that comes back whole, or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from pathlib import Path
+
+import pytest
+
+from tests.cli.program import NEEDS_PROGRAM, ROOT, Client, assert_one_line
+
+pytestmark = NEEDS_PROGRAM
+
+
+@pytest.fixture
+def dump(store: Client, tmp_path: Path) -> Path:
+    """The dump of a store with text, bytes and a number."""
+    store.run("set", "text", "Grüße")
+    store.run("set", "bytes", "--hex", "00ff")
+    store.run("add", "number", "7")
+    file = tmp_path / "dump.jsonl"
+    assert store.out("dump", str(file)) == "dumped 3 keys\n"
+    return file
+
+
+def test_every_kind_of_store_can_be_dumped_and_loaded(any_store: Client, tmp_path: Path) -> None:
+    file = tmp_path / "dump.jsonl"
+    any_store.run("set", "text", "Grüße")
+    any_store.run("set", "bytes", "--hex", "00ff")
+    any_store.run("dump", str(file))
+    any_store.run("del", "text", "bytes")
+
+    assert any_store.out("load", str(file)) == "loaded 2 keys\n"
+    assert any_store.out("get", "text") == "Grüße\n"
+    assert any_store.out("get", "bytes", "--hex") == "00ff\n"
+
+
+def test_the_format_is_as_documented(dump: Path) -> None:
+    *body, last = dump.read_bytes().splitlines(keepends=True)
+    lines = [json.loads(line) for line in body]
+    end = json.loads(last)
+
+    assert lines[0] == {"schema": "unisono-store-dump/1"}
+    assert {"key": "bytes", "value": "AP8=", "encoding": "base64"} in lines
+    assert end == {"end": True, "count": 3, "crc32": f"{zlib.crc32(b''.join(body)):08x}"}
+
+
+def test_the_dump_in_the_manual_can_be_loaded(store: Client) -> None:
+    manual = (ROOT / "docs" / "command_line.md").read_text()
+    start = manual.index('{"schema":"unisono-store-dump/1"}')
+    store.raw("load", "-", given=manual[start : manual.index("```", start)].encode())
+
+    assert store.out("get", "blob", "--hex") == "00ff0a\n"
+
+
+def test_keys_that_are_no_text_come_back(store: Client) -> None:
+    key = os.fsdecode(b"k\xff")
+    store.run("set", key, "v")
+    content = store.raw("dump", "-")
+    store.run("del", key)
+    store.raw("load", "-", given=content)
+
+    assert b'"key_encoding":"base64"' in content
+    assert store.out("get", key) == "v\n"
+    assert store.json("keys")["keys"] == [{"base64": "a/8="}]
+
+
+def test_many_keys_come_back(store: Client, tmp_path: Path) -> None:
+    file = tmp_path / "dump.jsonl"
+    body = b'{"schema":"unisono-store-dump/1"}\n' + b"".join(
+        b'{"key":"k%d","value":"v%d"}\n' % (i, i) for i in range(3000)
+    )
+    end = {"end": True, "count": 3000, "crc32": f"{zlib.crc32(body):08x}"}
+    file.write_bytes(body + json.dumps(end).encode() + b"\n")
+
+    assert store.out("load", str(file)) == "loaded 3000 keys\n"
+    assert store.raw("dump", "-").count(b"\n") == 3002
+    assert store.out("get", "k2999") == "v2999\n"
+
+
+@pytest.mark.parametrize("at", range(0, 180, 9))
+def test_a_damaged_dump_changes_nothing(store: Client, dump: Path, at: int) -> None:
+    content = bytearray(dump.read_bytes())
+    content[at % len(content)] ^= 1
+    dump.write_bytes(content)
+    store.run("del", "text", "bytes", "number")
+
+    result = store.run("load", str(dump))
+
+    assert_one_line(result, 1)
+    assert "nothing was loaded" in result.stderr
+    assert store.out("keys") == ""
+
+
+@pytest.mark.parametrize("left", [0, 1, 40, 100, -1])
+def test_a_truncated_dump_changes_nothing(store: Client, dump: Path, left: int) -> None:
+    dump.write_bytes(dump.read_bytes()[:left])
+    store.run("del", "text", "bytes", "number")
+
+    assert_one_line(store.run("load", str(dump)), 1)
+    assert store.out("keys") == ""
+
+
+@pytest.mark.parametrize("content", [b"\n", b"hello\n", b"[]\n[]\n", b'{"schema":7}\n{}\n'])
+def test_what_is_no_dump_is_refused(store: Client, tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "dump.jsonl"
+    file.write_bytes(content)
+
+    assert_one_line(store.run("load", str(file)), 1)
+
+
+def test_keys_that_are_set_are_overwritten_only_by_force(store: Client, dump: Path) -> None:
+    store.run("del", "number", "bytes")
+    store.run("set", "text", "mine")
+
+    refused = store.run("load", str(dump))
+
+    assert_one_line(refused, 1)
+    assert "'text'" in refused.stderr
+    assert "--force" in refused.stderr
+    assert store.out("keys") == "text\n"
+    assert store.out("load", str(dump), "--force") == "loaded 3 keys\n"
+    assert store.out("get", "text") == "Grüße\n"
+
+
+def test_a_dump_goes_through_a_pipe(store: Client) -> None:
+    store.run("set", "k", "v")
+    content = store.raw("dump", "-")
+    store.run("del", "k")
+    store.raw("load", "-", given=content)
+
+    assert store.out("get", "k") == "v\n"
+
+
+def test_a_dump_that_fails_leaves_no_file(store: Client, tmp_path: Path) -> None:
+    assert_one_line(store.run("dump", str(tmp_path / "no" / "dump")), 1)
+    assert_one_line(store.run("dump", "/dev/null"), 1)
+    assert_one_line(
+        Client("tcp://127.0.0.1:1").run("dump", str(tmp_path / "d"), "--timeout", "0"), 3
+    )
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_some_keys_can_be_chosen(store: Client) -> None:
+    store.run("set", "a/1", "x")
+    store.run("set", "b/1", "x")
+
+    assert b"b/1" not in store.raw("dump", "-", "--match", "a/*")
