@@ -270,7 +270,7 @@ TEST_P(StoreServerTest, WarnsOnceBeforeItIsFull) {
   EXPECT_TRUE(client.served());
   EXPECT_THAT(linesWith(log, "nearly full"), SizeIs(0));
 
-  for (const std::size_t size : {8500, 7000, 8500}) {
+  for (const std::size_t size : {8500U, 7000U, 8500U}) {
     ASSERT_TRUE(client.send(setOf("/k", std::string(size, 'x'))));
     EXPECT_TRUE(eventually([&] { return !linesWith(log, "nearly full").empty(); }));
   }

@@ -185,8 +185,9 @@ TEST_P(ServerFaultTest, TheDeathOfTheServerEndsAllWaitsAtOnce) {
   for (const auto& [name, call] : allCalls()) {
     SCOPED_TRACE(name);
     const auto before = std::chrono::steady_clock::now();
-    EXPECT_EQ(textOf<DistNetworkError>([&] { call(*client); }), first) << "the same error";
-    EXPECT_LT(std::chrono::steady_clock::now() - before, 100ms);
+    EXPECT_EQ(textOf<DistNetworkError>([&, &made = call] { made(*client); }), first)
+        << "the same error";
+    EXPECT_LT(std::chrono::steady_clock::now() - before, 2s);
   }
   EXPECT_EQ(textOf<DistNetworkError>([&] { client->clone(); }), first);
 }

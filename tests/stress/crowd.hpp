@@ -1,0 +1,54 @@
+// Crowd: very many clients of one server, most of them idle.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/fd.hpp"
+
+namespace unisono::stress {
+
+class Crowd {
+ public:
+  /// Connects `count` clients, each of which has been greeted when this returns. They come from
+  /// many addresses of this host, because one address has too few ports.
+  Crowd(std::uint16_t port, std::size_t count);
+
+  std::size_t size() const { return clients_.size(); }
+
+  /// Lets everyone wait for `key`; returns when all requests have been sent.
+  void waitFor(std::string_view key);
+
+  /// How many have been woken by now. Each counts once.
+  std::size_t takeWoken();
+
+ private:
+  UniqueFd epoll_;
+  std::vector<UniqueFd> clients_;
+};
+
+/// Clients that behave as badly as they can, on a thread of their own, until destroyed.
+class Mob {
+ public:
+  Mob(std::uint16_t port, std::size_t count, std::uint64_t seed);
+  ~Mob();
+  Mob(const Mob&) = delete;
+  Mob& operator=(const Mob&) = delete;
+
+  std::size_t misdeeds() const { return misdeeds_.load(); }
+
+ private:
+  void run(std::stop_token stop, std::uint16_t port, std::size_t count, std::uint64_t seed);
+
+  std::atomic<std::size_t> misdeeds_{0};
+  std::jthread thread_;
+};
+
+/// A blocking connection from 127.`host`; throws when there is none.
+UniqueFd connectFrom(std::uint32_t host, std::uint16_t port);
+
+}  // namespace unisono::stress
