@@ -54,7 +54,7 @@ need_python_checks() {
 
 cpp_files() { find include src bench cli examples fuzz tests -name '*.[ch]pp' -o -name '*.h' | sort; }
 shell_files() { find scripts tools tests .ci \( -name '*.sh' -o -path '.ci/run' \) | sort; }
-python_files() { find examples tools tests -name '*.py' | sort; }
+python_files() { find bench examples tools tests -name '*.py' | sort; }
 
 check_layers() { "$python" tools/check_layers.py; }
 check_sizes() { "$python" tools/check_sizes.py; }

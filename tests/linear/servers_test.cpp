@@ -99,7 +99,7 @@ TEST_P(LinearServersTest, GiveAnswersThatCanBePutInOrder) {
     all.insert(all.end(), history.begin(), history.end());
   }
 
-  const Verdict verdict = check(all, 3'000'000);
+  const Verdict verdict = check(all, 400'000);
 
   // With many calls of which nobody knows, the search may have to be given up undecided.
   EXPECT_TRUE(verdict.isFine() || (how.cuts && verdict.kind == Verdict::Kind::TOO_LONG))

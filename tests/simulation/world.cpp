@@ -283,7 +283,7 @@ Report World::run() {
   if (report_.violation.empty()) {
     checkForgotten();
     lookAround(history);
-    const linear::Verdict verdict = linear::check(history, 500'000);
+    const linear::Verdict verdict = linear::check(history, 200'000);
     if (verdict.kind == linear::Verdict::Kind::WRONG) {
       violate(verdict.why);
     }
