@@ -103,6 +103,33 @@ installed() {
   [[ -x $VENV/bin/python && -f $stamp ]] && cmp -s "$stamp" "$ROOT/scripts/requirements/$1.txt"
 }
 
+# package_stamp: changes whenever the Python package has to be built anew.
+package_stamp() {
+  local parts=(CMakeLists.txt LICENSE README.md VERSION pyproject.toml cli cmake include python src)
+  (
+    cd "$ROOT" || exit
+    "$VENV/bin/python" -VV
+    cat scripts/requirements/package.txt
+    find "${parts[@]}" -type f -not -path '*/__pycache__/*' -print0 | sort -z | xargs -0 sha256sum
+  ) | sha256sum
+}
+
+# install_package: builds the Python package and installs it into the .venv, unless it is there.
+# It needs what setup.sh installs for it, and no package index.
+install_package() {
+  local stamp
+  stamp=$(package_stamp)
+  if [[ -f $VENV/.installed-unisono && $(<"$VENV/.installed-unisono") == "$stamp" ]]; then
+    say "nothing has changed"
+    return 0
+  fi
+  rm -f "$VENV/.installed-unisono"
+  CMAKE_BUILD_PARALLEL_LEVEL=$(jobs_count) logged package "$VENV/bin/python" -m pip install \
+    --no-build-isolation --no-cache-dir --no-deps --no-index --force-reinstall \
+    -C cmake.define.UNISONO_WERROR=ON "$ROOT" || return
+  echo "$stamp" >"$VENV/.installed-unisono"
+}
+
 jobs_count() { nproc 2>/dev/null || echo 2; }
 
 # build PRESET [TARGET…]: configures a preset of CMakePresets.json and builds the targets, or all.

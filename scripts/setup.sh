@@ -155,6 +155,7 @@ step "Debian packages"
 install_debian
 
 step "Python packages, in .venv"
+install_python package "the Python package"
 install_python tests "the Python tests"
 install_python torch "interop with PyTorch"
 if [[ $checks == yes ]]; then

@@ -52,9 +52,10 @@ need_python_checks() {
   installed checks || die "ruff and mypy are missing; run: scripts/setup.sh checks"
 }
 
-cpp_files() { find include src bench cli examples fuzz tests -name '*.[ch]pp' -o -name '*.h' | sort; }
+CPP_FOLDERS=(include src bench cli python examples fuzz tests)
+cpp_files() { find "${CPP_FOLDERS[@]}" -name '*.[ch]pp' -o -name '*.h' | sort; }
 shell_files() { find scripts tools tests .ci \( -name '*.sh' -o -path '.ci/run' \) | sort; }
-python_files() { find bench examples tools tests -name '*.py' | sort; }
+python_files() { find bench examples python tools tests -name '*.py' | sort; }
 
 check_layers() { "$python" tools/check_layers.py; }
 check_sizes() { "$python" tools/check_sizes.py; }

@@ -1,15 +1,18 @@
 """Checks that every header compiles alone, and twice in a row.
 
 Public headers are compiled with nothing but include/ (and the generated version header) to look
-in, private ones also with src/ and the headers of the libraries we build on.
+in, private ones also with src/ and the headers of the libraries we build on. Those of the Python
+bindings are left out where nanobind cannot be imported.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -46,6 +49,16 @@ def library_flags() -> list[str]:
     return flags
 
 
+def binding_flags() -> list[str]:
+    """How to compile with nanobind, or nothing when it is not there."""
+    found = importlib.util.find_spec("nanobind")
+    if found is None or found.origin is None:
+        return []
+    nanobind = Path(found.origin).parent / "include"
+    python = sysconfig.get_path("include")
+    return ["-isystem", str(nanobind), "-isystem", python, "-fvisibility=hidden"]
+
+
 class Headers:
     """Compiles the headers of one tree."""
 
@@ -53,8 +66,8 @@ class Headers:
         self.root = root
         self.compiler = compiler
         self.public = [f"-I{root / 'include'}", f"-I{generated}"]
-        inside = [f"-I{root / folder}" for folder in ("src", "cli", "tests")]
-        self.private = [*self.public, *inside, *library_flags()]
+        inside = [f"-I{root / folder}" for folder in ("src", "cli", "python", "tests")]
+        self.private = [*self.public, *inside, *library_flags(), *binding_flags()]
 
     def compile(self, path: Path) -> Complaint | None:
         where = path.relative_to(self.root).as_posix()
@@ -76,6 +89,7 @@ def check(root: Path, compiler: str, jobs: int) -> list[Complaint]:
     headers = [
         *walk(root, ("include",), (".hpp", ".h")),
         *walk(root, ("src", "cli", "tests"), (".hpp", ".h")),
+        *(walk(root, ("python",), (".hpp", ".h")) if binding_flags() else ()),
     ]
     with tempfile.TemporaryDirectory() as generated:
         make_version_header(root, Path(generated))

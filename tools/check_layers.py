@@ -23,6 +23,7 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
     "uv.h": ("src/net/",),
     "uv/": ("src/net/",),
     "CLI/": ("cli/",),
+    "nanobind/": ("python/",),
     "gtest/": ("tests/",),
     "gmock/": ("tests/",),
     "benchmark/": ("bench/",),
@@ -49,6 +50,7 @@ SYSTEM = re.compile(
     r"getopt|glob|fnmatch|ftw|mntent|resolv|syslog)\.h"
 )
 
+FOLDERS = ("include", "src", "cli", "python", "examples", "tests")
 UMBRELLA = "include/unisono/unisono.hpp"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
 ROOM_CALL = re.compile(r"\bunisono_room\s*\(([^)]*)\)")
@@ -89,7 +91,7 @@ class Layers:
 
     def check(self) -> list[Complaint]:
         self._read_rooms()
-        for path in walk(self.root, ("include", "src", "cli", "examples", "tests"), CPP_SUFFIXES):
+        for path in walk(self.root, FOLDERS, CPP_SUFFIXES):
             self._check_file(path)
         self._check_umbrella()
         return self.complaints

@@ -92,7 +92,10 @@ RULES = (
         r"(?<![\w>])::(?:pause|sigsuspend)\s*\(|"
         r"\bF_(?:OFD_)?SETLKW\b|\bLOCK_(?:EX|SH)\b(?![^;]*\bLOCK_NB\b)",
         f"may block for ever; {WAIT} around the call that does not block",
-        {"cli/verbs/serve.cpp": "a server runs until it is told to end"},
+        {
+            "cli/verbs/serve.cpp": "a server runs until it is told to end",
+            "python/bindings/gil.cpp": "parks a thread that must not run any more",
+        },
     ),
 )
 
@@ -148,7 +151,7 @@ def _says_how_it_ends(code: str, after: int, comments: list[str]) -> bool:
 def check(root: Path) -> list[Complaint]:
     return [
         complaint
-        for path in walk(root, ("include", "src", "cli"), CPP_SUFFIXES)
+        for path in walk(root, ("include", "src", "cli", "python"), CPP_SUFFIXES)
         for complaint in check_text(path.relative_to(root).as_posix(), path.read_text())
     ]
 

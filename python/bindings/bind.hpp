@@ -1,0 +1,14 @@
+// The parts of the extension module, in the order in which they must be bound.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace unisono::python {
+
+namespace nb = nanobind;
+
+void bindStore(nb::module_& module);
+void bindKinds(nb::module_& module);  // after the class they derive from
+void bindRendezvous(nb::module_& module);
+
+}  // namespace unisono::python

@@ -1,0 +1,90 @@
+"""The Python package, beside the torch.distributed whose names it has."""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib
+import importlib.util
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# Longer than any test may take; then the stacks are shown and the run ends.
+WATCHDOG = 180.0
+# No program of a test takes longer, unless it hangs.
+PATIENCE = 60.0
+
+KINDS = ("tcp", "hash", "file", "prefix-tcp", "prefix-hash", "prefix-file")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without the package, one skipped test speaks for all of this folder."""
+    here = [item for item in items if Path(__file__).parent in item.path.parents]
+    if not here or importlib.util.find_spec("unisono") is not None:
+        return
+    why = f"the package is not installed, and {len(here)} tests need it: run scripts/test.sh"
+    here[0].add_marker(pytest.mark.skip(reason=why))
+    items[:] = [item for item in items if item not in here[1:]]
+    config.hook.pytest_deselected(items=here[1:])
+
+
+@pytest.fixture(autouse=True)
+def _watchdog() -> Iterator[None]:
+    faulthandler.dump_traceback_later(WATCHDOG, exit=True)
+    yield
+    faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture(params=["unisono", "torch"])
+def dist(request: pytest.FixtureRequest) -> Any:
+    """unisono.distributed, then torch.distributed: what a test says must hold for both."""
+    if request.param == "torch":
+        pytest.importorskip("torch", reason="PyTorch is not installed")
+    return importlib.import_module(f"{request.param}.distributed")
+
+
+@pytest.fixture
+def make(dist: Any, tmp_path: Path) -> Callable[[str], Any]:
+    """Makes an empty store of a kind."""
+
+    def plain(kind: str) -> Any:
+        if kind == "tcp":
+            return dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        if kind == "hash":
+            return dist.HashStore()
+        return dist.FileStore(str(tmp_path / "store"))
+
+    def make_one(kind: str) -> Any:
+        prefix, _, inner = kind.rpartition("-")
+        return dist.PrefixStore("p", plain(inner)) if prefix else plain(kind)
+
+    return make_one
+
+
+@pytest.fixture(params=KINDS)
+def store(request: pytest.FixtureRequest, make: Callable[[str], Any]) -> Any:
+    return make(request.param)
+
+
+class Ended(subprocess.CompletedProcess[str]):
+    """How a program ended, shown in full when a test fails."""
+
+    def __repr__(self) -> str:
+        return f"exit {self.returncode}\n--- out\n{self.stdout}\n--- err\n{self.stderr}"
+
+
+def run_python(program: str, *arguments: str, timeout: float = PATIENCE) -> Ended:
+    """Runs a program in an interpreter of its own; one that hangs fails the test."""
+    ended = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(program), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    return Ended(ended.args, ended.returncode, ended.stdout, ended.stderr)

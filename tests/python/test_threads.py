@@ -1,0 +1,140 @@
+"""Waiting without holding up others: the interpreter's lock, and Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import unisono.distributed as dist
+
+# What is promised is 200 ms; asserted is ten times that, for machines that are busy.
+CTRL_C_BOUND = 2.0
+
+Waiter = Callable[[], object]
+
+
+def tcp() -> dist.TCPStore:
+    return dist.TCPStore("127.0.0.1", 0, is_master=True)
+
+
+def waits(tmp_path: Path) -> dict[str, Waiter]:
+    """Every call that can wait, on every kind of store."""
+    stores = {
+        "tcp": tcp(),
+        "hash": dist.HashStore(),
+        "file": dist.FileStore(str(tmp_path / "f")),
+        "prefix": dist.PrefixStore("p", tcp()),
+    }
+    calls: dict[str, Waiter] = {}
+    for name, store in stores.items():
+        calls[f"{name} get"] = partial(store.get, "missing")
+        calls[f"{name} wait"] = partial(store.wait, ["missing"], timedelta(minutes=5))
+        calls[f"{name} multi_get"] = partial(store.multi_get, ["a", "b"])
+        calls[f"{name} barrier"] = partial(store.barrier, "b", 2)
+        if name != "file":
+            calls[f"{name} queue_pop"] = partial(store.queue_pop, "q")
+    calls["tcp workers"] = lambda: dist.TCPStore("127.0.0.1", 0, 2, True)
+    calls["rendezvous"] = lambda: next(dist.rendezvous("tcp://127.0.0.1:1", 1, 2))
+    return calls
+
+
+@contextmanager
+def signal_after(seconds: float, number: int = signal.SIGINT) -> Iterator[list[float]]:
+    """Sends a signal to the main thread after a while; the list gets the time it was sent."""
+    sent: list[float] = []
+
+    def send() -> None:
+        time.sleep(seconds)
+        sent.append(time.monotonic())
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield sent
+    finally:
+        thread.join()
+
+
+def test_ctrl_c_ends_every_wait(tmp_path: Path) -> None:
+    slowest = 0.0
+    for name, call in waits(tmp_path).items():
+        with signal_after(0.1) as sent, pytest.raises(KeyboardInterrupt):
+            call()
+        took = time.monotonic() - sent[0]
+        slowest = max(slowest, took)
+        assert took < CTRL_C_BOUND, name
+    print(f"the slowest wait ended {slowest * 1000:.0f} ms after Ctrl-C")
+
+
+def test_a_store_works_on_after_ctrl_c(tmp_path: Path) -> None:
+    for store in (tcp(), dist.HashStore(), dist.FileStore(str(tmp_path / "f"))):
+        with signal_after(0.05), pytest.raises(KeyboardInterrupt):
+            store.get("k")
+        store.set("k", "v")
+        assert store.get("k") == b"v"
+        assert store.add("n", 1) == 1
+
+
+def test_a_signal_handler_runs_during_a_wait_and_may_use_the_store() -> None:
+    store = tcp()
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        store.set("k", "from the handler")
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with signal_after(0.05, signal.SIGUSR1):
+            assert store.get("k") == b"from the handler"
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_handlers_exception_ends_the_wait() -> None:
+    def handler(number: int, frame: FrameType | None) -> None:
+        raise LookupError("enough")
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with signal_after(0.05, signal.SIGUSR1), pytest.raises(LookupError, match="enough"):
+            dist.HashStore().get("k")
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_waiting_threads_hold_nobody_up(tmp_path: Path) -> None:
+    for store in (tcp(), dist.HashStore(), dist.FileStore(str(tmp_path / "f"))):
+        got: list[Any] = []
+        threads = [
+            threading.Thread(target=lambda store=store, got=got: got.append(store.get("go")))
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        # Were the lock held, this thread would not get here before the timeout of 300 s.
+        assert store.add("n", 1) == 1
+        store.set("go", "now")
+        for thread in threads:
+            thread.join()
+        assert got == [b"now"] * 4
+
+
+def test_one_object_may_be_waited_on_and_used_at_once() -> None:
+    store = tcp()
+    answers: list[bytes] = []
+    thread = threading.Thread(target=lambda: answers.append(store.get("k")))
+    thread.start()
+    store.set("k", "v")
+    thread.join()
+
+    assert answers == [b"v"]
