@@ -105,7 +105,8 @@ installed() {
 
 # package_stamp: changes whenever the Python package has to be built anew.
 package_stamp() {
-  local parts=(CMakeLists.txt LICENSE README.md VERSION pyproject.toml cli cmake include python src)
+  local parts=(CMakeLists.txt LICENSE README.md VERSION pyproject.toml)
+  parts+=(bench cli cmake include python src)
   (
     cd "$ROOT" || exit
     "$VENV/bin/python" -VV
@@ -124,7 +125,7 @@ install_package() {
     return 0
   fi
   rm -f "$VENV/.installed-unisono"
-  CMAKE_BUILD_PARALLEL_LEVEL=$(jobs_count) logged package "$VENV/bin/python" -m pip install \
+  CMAKE_BUILD_PARALLEL_LEVEL=$(jobs_count) logged package "$VENV/bin/python" -m pip install -v \
     --no-build-isolation --no-cache-dir --no-deps --no-index --force-reinstall \
     -C cmake.define.UNISONO_WERROR=ON "$ROOT" || return
   echo "$stamp" >"$VENV/.installed-unisono"

@@ -17,11 +17,10 @@ void bindLife(Class& type) {
           "For classes derived in Python, which define set, get, add and so on themselves.")
       .def(
           "clone",
-          [](nb::typed<nb::handle, StoreHandle> self) -> nb::typed<nb::object, StoreHandle> {
-            const auto& handle = nb::cast<const StoreHandle&>(nb::handle(self));
-            Store& origin = handle.offering("clone");
+          [](Self self) -> nb::typed<nb::object, StoreHandle> {
+            Store& origin = self.offering("clone");
             const StorePtr twin = withoutLock([&] { return origin.clone(); });
-            return nb::object(twin == handle.store() ? nb::borrow(self) : toPython(twin));
+            return twin == self.store() ? nb::find(self) : toPython(twin);
           },
           "Another client of the same data, with a connection of its own.")
       .def_prop_ro(

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cxxabi.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include "unisono/base/error.hpp"
@@ -35,7 +36,18 @@ void checkSignals() {
   }
 }
 
+bool interpreterIsClosing() noexcept {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
 void close(void*) noexcept {
+  if (!interpreterIsClosing()) {
+    return;  // only the module goes: somebody cleared sys.modules
+  }
   setInterruptHook(nullptr);
   closed.store(true);
   const WaitContext context{.deadline = Deadline::after(kPatience), .subject = {}};
@@ -92,6 +104,8 @@ void forget(PyObject* object) noexcept {
 }
 
 void followInterpreter(nb::module_& module) {
+  // Those who were asking at a fork exist only in the parent.
+  ::pthread_atfork(nullptr, nullptr, [] { asking.store(0); });
   setInterruptHook(checkSignals);
   // Goes with the module's names, which is after the last moment at which other threads can get
   // the lock, and before anything that they use is freed.

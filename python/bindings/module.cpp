@@ -5,7 +5,6 @@
 #include "bindings/errors.hpp"
 #include "bindings/gil.hpp"
 
-// NOLINTNEXTLINE: the macro's own code
 NB_MODULE(_core, module) {
   using namespace unisono::python;
   // Objects of a daemon thread, or of a program that just ends, are no mistake to report.

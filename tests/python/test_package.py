@@ -62,6 +62,14 @@ def test_importing_brings_in_neither_torch_nor_numpy() -> None:
     assert ended.stdout == "set()\n", ended
 
 
+def test_distributed_is_there_without_an_import_of_its_own() -> None:
+    ended = run_python("import unisono; print(unisono.distributed.HashStore().num_keys())")
+
+    assert ended.stdout == "0\n", ended
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        unisono.nothing  # noqa: B018
+
+
 def test_the_program_is_in_the_environments_bin() -> None:
     assert output_of(PROGRAM, "--version") == f"unisono {VERSION}\n"
     assert PROGRAM.read_bytes().startswith(b"\x7fELF")
@@ -114,6 +122,16 @@ def test_every_public_name_has_words_for_help() -> None:
     for name in dir(dist.Store):
         if not name.startswith("_"):
             assert getattr(dist.Store, name).__doc__, name
+
+
+def test_the_readme_shows_the_example_as_it_is() -> None:
+    readme = (ROOT / "README.md").read_text()
+    example = (ROOT / "examples" / "store_python.py").read_text()
+    block = readme.partition("```python\n")[2].partition("```")[0]
+
+    assert "TCPStore" in block
+    for line in block.splitlines():
+        assert line in example
 
 
 def test_the_example_lets_two_processes_meet() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +19,7 @@ from typing import Any
 import pytest
 
 import unisono.distributed as dist
+from tests.python.conftest import run_python
 
 # What is promised is 200 ms; asserted is ten times that, for machines that are busy.
 CTRL_C_BOUND = 2.0
@@ -77,6 +81,58 @@ def test_ctrl_c_ends_every_wait(tmp_path: Path) -> None:
     print(f"the slowest wait ended {slowest * 1000:.0f} ms after Ctrl-C")
 
 
+@contextmanager
+def stopped_server() -> Iterator[dist.TCPStore]:
+    """A client of a server that has been stopped, and does not answer."""
+    program = Path(sys.prefix) / "bin" / "unisono"
+    command = [str(program), "store", "serve", "--port", "0", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            endpoint = json.loads(server.stdout.readline())["endpoint"]
+            store = dist.TCPStore("127.0.0.1", int(endpoint.rpartition(":")[2]))
+            server.send_signal(signal.SIGSTOP)
+            yield store
+        finally:
+            server.kill()
+
+
+def test_ctrl_c_ends_calls_that_the_server_does_not_answer() -> None:
+    with stopped_server() as store:
+        calls: dict[str, Waiter] = {
+            "get": partial(store.get, "k"),
+            "add": partial(store.add, "n", 1),
+            "check": partial(store.check, ["k"]),
+            "compare_set": partial(store.compare_set, "k", "a", "b"),
+            "num_keys": store.num_keys,
+            "list_keys": store.list_keys,
+            "queue_len": partial(store.queue_len, "q"),
+            "clone": store.clone,
+            "TCPStore": partial(dist.TCPStore, "127.0.0.1", store.port),
+        }
+        for name, call in calls.items():
+            with signal_after(0.1) as sent, pytest.raises(KeyboardInterrupt):
+                call()
+            assert time.monotonic() - sent[0] < CTRL_C_BOUND, name
+
+
+def test_calls_to_a_silent_server_hold_nobody_up() -> None:
+    with stopped_server() as store:
+        threads = [
+            threading.Thread(target=pytest.raises, args=(dist.DistError, call))
+            for call in (store.num_keys, store.list_keys, partial(store.queue_len, "q"))
+        ]
+        store.set_timeout(1.0)
+        for thread in threads:
+            thread.start()
+        ticks = 0
+        while any(thread.is_alive() for thread in threads):
+            time.sleep(0.01)
+            ticks += 1
+        # With the lock held there would be a tick or two; 100 without other load.
+        assert ticks > 5
+
+
 def test_a_store_works_on_after_ctrl_c(tmp_path: Path) -> None:
     for store in (tcp(), dist.HashStore(), dist.FileStore(str(tmp_path / "f"))):
         with signal_after(0.05), pytest.raises(KeyboardInterrupt):
@@ -127,6 +183,26 @@ def test_waiting_threads_hold_nobody_up(tmp_path: Path) -> None:
         for thread in threads:
             thread.join()
         assert got == [b"now"] * 4
+
+
+def test_threads_go_on_when_the_modules_are_forgotten() -> None:
+    ended = run_python(
+        """
+        import gc, sys, threading
+        import unisono.distributed as dist
+        store = dist.HashStore()
+        thread = threading.Thread(target=lambda: print(store.get("k")))
+        thread.start()
+        for name in [name for name in sys.modules if name.startswith("unisono")]:
+            del sys.modules[name]
+        del dist
+        gc.collect()
+        store.set("k", "v")
+        thread.join()
+        """
+    )
+
+    assert (ended.returncode, ended.stdout) == (0, "b'v'\n"), ended
 
 
 def test_one_object_may_be_waited_on_and_used_at_once() -> None:

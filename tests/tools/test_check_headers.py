@@ -3,6 +3,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import check_headers
+import pytest
 from check_headers import check
 
 MakeTree = Callable[[dict[str, str]], Path]
@@ -21,6 +23,17 @@ def complaints(root: Path) -> list[str]:
 
 def test_headers_that_stand_alone_are_good(tree: MakeTree) -> None:
     assert complaints(tree(GOOD)) == []
+
+
+def test_bindings_are_compiled_where_nanobind_is(
+    tree: MakeTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tree({**GOOD, "python/bindings/b.hpp": "#pragma once\nstd::string s();\n"})
+
+    monkeypatch.setattr(check_headers, "binding_flags", lambda: [])
+    assert complaints(root) == []
+    monkeypatch.setattr(check_headers, "binding_flags", lambda: ["-DNANOBIND"])
+    assert [line.partition(":")[0] for line in complaints(root)] == ["python/bindings/b.hpp"]
 
 
 def test_a_header_that_leans_on_its_includer_is_named(tree: MakeTree) -> None:

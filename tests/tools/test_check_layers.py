@@ -50,6 +50,9 @@ def test_a_good_tree_has_no_complaints(tree: MakeTree) -> None:
         ("examples/e.cpp", '#include "store/s.hpp"', "examples use only public headers"),
         ("tests/store/t.cpp", '#include "nowhere/x.hpp"', "neither in a room"),
         ("cli/c.cpp", "#include <gtest/gtest.h>", "may be used only in tests/"),
+        ("cli/c.cpp", "#include <nanobind/nanobind.h>", "may be used only in python/"),
+        ("python/bindings/b.cpp", "#include <uv.h>", "may be used only in src/net/"),
+        ("python/bindings/b.cpp", '#include "bindings/x.hpp"', "neither in a room"),
     ],
 )
 def test_a_wrong_include_is_named(tree: MakeTree, path: str, text: str, expected: str) -> None:
@@ -57,6 +60,13 @@ def test_a_wrong_include_is_named(tree: MakeTree, path: str, text: str, expected
 
     assert complaint.startswith(f"{path}:2: ")
     assert expected in complaint
+
+
+def test_bindings_may_use_every_room_and_nanobind(tree: MakeTree) -> None:
+    text = '#include "base/a.hpp"\n#include "bindings/x.hpp"\n#include <nanobind/nanobind.h>\n'
+    more = {"python/bindings/b.cpp": text, "python/bindings/x.hpp": "#pragma once\n"}
+
+    assert complaints(tree, more) == []
 
 
 def test_a_commented_include_does_not_count(tree: MakeTree) -> None:
