@@ -127,7 +127,7 @@ install_package() {
   rm -f "$VENV/.installed-unisono"
   CMAKE_BUILD_PARALLEL_LEVEL=$(jobs_count) logged package "$VENV/bin/python" -m pip install -v \
     --no-build-isolation --no-cache-dir --no-deps --no-index --force-reinstall \
-    -C cmake.define.UNISONO_WERROR=ON "$ROOT" || return
+    --config-settings=cmake.define.UNISONO_WERROR=ON "$ROOT" || return
   echo "$stamp" >"$VENV/.installed-unisono"
 }
 

@@ -22,15 +22,34 @@ PATIENCE = 60.0
 KINDS = ("tcp", "hash", "file", "prefix-tcp", "prefix-hash", "prefix-file")
 
 
+# Without the package the test files cannot even be imported.
+PRESENT = importlib.util.find_spec("unisono") is not None
+collect_ignore_glob = [] if PRESENT else ["test_*.py"]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if not PRESENT:
+        terminalreporter.write_line(
+            "tests/python: left out, the package is not installed: run scripts/test.sh"
+        )
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without the package, one skipped test speaks for all of this folder."""
-    here = [item for item in items if Path(__file__).parent in item.path.parents]
-    if not here or importlib.util.find_spec("unisono") is not None:
+    """Without PyTorch, one skipped test speaks for all that need it."""
+    needing = [item for item in items if on_torch(item)]
+    if not needing or importlib.util.find_spec("torch") is not None:
         return
-    why = f"the package is not installed, and {len(here)} tests need it: run scripts/test.sh"
-    here[0].add_marker(pytest.mark.skip(reason=why))
-    items[:] = [item for item in items if item not in here[1:]]
-    config.hook.pytest_deselected(items=here[1:])
+    why = f"PyTorch is not installed, and {len(needing)} tests need it: run scripts/setup.sh"
+    needing[0].add_marker(pytest.mark.skip(reason=why))
+    items[:] = [item for item in items if item not in needing[1:]]
+    config.hook.pytest_deselected(items=needing[1:])
+
+
+def on_torch(item: pytest.Item) -> bool:
+    """Whether it is a test of this folder that uses torch.distributed."""
+    return isinstance(item, pytest.Function) and (
+        getattr(item, "callspec", None) is not None and item.callspec.params.get("dist") == "torch"
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -43,8 +62,6 @@ def _watchdog() -> Iterator[None]:
 @pytest.fixture(params=["unisono", "torch"])
 def dist(request: pytest.FixtureRequest) -> Any:
     """unisono.distributed, then torch.distributed: what a test says must hold for both."""
-    if request.param == "torch":
-        pytest.importorskip("torch", reason="PyTorch is not installed")
     return importlib.import_module(f"{request.param}.distributed")
 
 
@@ -81,7 +98,16 @@ class Ended(subprocess.CompletedProcess[str]):
 def run_python(program: str, *arguments: str, timeout: float = PATIENCE) -> Ended:
     """Runs a program in an interpreter of its own; one that hangs fails the test."""
     ended = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(program), *arguments],
+        [
+            sys.executable,
+            "-X",
+            "faulthandler",
+            "-W",
+            "ignore::DeprecationWarning",
+            "-c",
+            textwrap.dedent(program),
+            *arguments,
+        ],
         capture_output=True,
         text=True,
         timeout=timeout,

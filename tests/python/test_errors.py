@@ -95,6 +95,7 @@ def test_users_may_raise_them_too() -> None:
     assert isinstance(dist.DistTimeoutError("late"), RuntimeError)
 
 
+@pytest.mark.filterwarnings("ignore:.*fork")
 @pytest.mark.parametrize("kind", ["tcp", "hash", "file", "prefix"])
 def test_a_forked_child_is_told_to_make_its_own(kind: str, tmp_path: Any) -> None:
     makers: dict[str, Callable[[], dist.Store]] = {
