@@ -5,15 +5,16 @@
 #include "bindings/errors.hpp"
 #include "bindings/gil.hpp"
 
+namespace python = unisono::python;
+
 NB_MODULE(_core, module) {
-  using namespace unisono::python;
   // Objects of a daemon thread, or of a program that just ends, are no mistake to report.
-  nb::set_leak_warnings(false);
+  nanobind::set_leak_warnings(false);
   module.doc() = "unisono's C++ library, as unisono.distributed uses it.";
   module.attr("version") = UNISONO_VERSION_STRING;
-  followInterpreter(module);
-  translateErrors();
-  bindStore(module);
-  bindKinds(module);
-  bindRendezvous(module);
+  python::followInterpreter(module);
+  python::translateErrors();
+  python::bindStore(module);
+  python::bindKinds(module);
+  python::bindRendezvous(module);
 }
