@@ -53,14 +53,13 @@ StoreCore::StoreCore(const StoreLimits& limits, TimePoint start)
       start_(start),
       latest_(start) {}
 
-Session* StoreCore::find(ConnectionId id) {
-  const auto found = sessions_.find(id);
-  return found == sessions_.end() ? nullptr : found->second.get();
-}
-
-const Session* StoreCore::find(ConnectionId id) const {
-  const auto found = sessions_.find(id);
-  return found == sessions_.end() ? nullptr : found->second.get();
+/// Several calls about the same connection follow each other for every request.
+Session* StoreCore::find(ConnectionId id) const {
+  if (lastFound_ == nullptr || lastFound_->id != id) {
+    const auto found = sessions_.find(id);
+    lastFound_ = found == sessions_.end() ? nullptr : found->second.get();
+  }
+  return lastFound_;
 }
 
 void StoreCore::touch(Session& session) {
@@ -104,6 +103,7 @@ void StoreCore::close(ConnectionId id) {
   }
   const std::unique_ptr<Session> session = std::move(found->second);
   sessions_.erase(found);
+  lastFound_ = nullptr;
   if (!session->validated) {
     unvalidated_.remove(id);
   }

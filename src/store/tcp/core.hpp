@@ -81,8 +81,7 @@ class StoreCore {
   void resume(Session& session);
   void fail(Session& session, Status why);
   void touch(Session& session);
-  Session* find(ConnectionId id);
-  const Session* find(ConnectionId id) const;
+  Session* find(ConnectionId id) const;
 
   // Carrying them out (execute.cpp). A failure closes the connection.
   Status execute(Session& session, const Request& request);
@@ -108,6 +107,7 @@ class StoreCore {
   const std::string capabilities_;
   KvTable table_;
   std::unordered_map<ConnectionId, std::unique_ptr<Session>> sessions_;
+  mutable Session* lastFound_ = nullptr;
   std::list<ConnectionId> unvalidated_;  // oldest first
   const TimePoint start_;
   std::array<std::uint64_t, kShapes.size()> requests_{};  // carried out, by shape
