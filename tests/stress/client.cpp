@@ -103,7 +103,8 @@ class Client {
 
   /// False when there is no server any more.
   bool connect() {
-    const TCPStoreOptions options{.port = settings_.port, .timeout = std::chrono::seconds(10)};
+    // Less than the end of the round is waited for: the server may be gone by now.
+    const TCPStoreOptions options{.port = settings_.port, .timeout = std::chrono::seconds(5)};
     try {
       store_ = std::make_unique<TCPStore>("127.0.0.1", options);
     } catch (const DistNetworkError& error) {
