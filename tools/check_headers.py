@@ -66,7 +66,7 @@ class Headers:
         self.root = root
         self.compiler = compiler
         self.public = [f"-I{root / 'include'}", f"-I{generated}"]
-        inside = [f"-I{root / folder}" for folder in ("src", "cli", "python", "tests")]
+        inside = [f"-I{root / folder}" for folder in (".", "src", "cli", "python", "tests")]
         self.private = [*self.public, *inside, *library_flags(), *binding_flags()]
 
     def compile(self, path: Path) -> Complaint | None:
@@ -88,7 +88,7 @@ class Headers:
 def check(root: Path, compiler: str, jobs: int) -> list[Complaint]:
     headers = [
         *walk(root, ("include",), (".hpp", ".h")),
-        *walk(root, ("src", "cli", "tests"), (".hpp", ".h")),
+        *walk(root, ("src", "bench", "cli", "fuzz", "tests"), (".hpp", ".h")),
         *(walk(root, ("python",), (".hpp", ".h")) if binding_flags() else ()),
     ]
     with tempfile.TemporaryDirectory() as generated:

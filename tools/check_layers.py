@@ -27,7 +27,11 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
     "gtest/": ("tests/",),
     "gmock/": ("tests/",),
     "benchmark/": ("bench/",),
+    "fuzzer/": ("fuzz/",),
 }
+
+# Folders that are no rooms, and who may include from them: "bench/histogram.hpp".
+NAMED_BY_USERS = {"bench": ("bench", "cli", "tests"), "fuzz": ("fuzz",)}
 
 STANDARD = frozenset(
     """
@@ -50,7 +54,7 @@ SYSTEM = re.compile(
     r"getopt|glob|fnmatch|ftw|mntent|resolv|syslog)\.h"
 )
 
-FOLDERS = ("include", "src", "cli", "python", "examples", "tests")
+FOLDERS = ("include", "src", "bench", "cli", "python", "examples", "fuzz", "tests")
 UMBRELLA = "include/unisono/unisono.hpp"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
 ROOM_CALL = re.compile(r"\bunisono_room\s*\(([^)]*)\)")
@@ -186,8 +190,11 @@ class Layers:
             return "" if public else f'examples use only public headers, not "{name}"'
         beside = (self.root / where).parent / name
         known = room in self.rooms or beside.is_file() or (self.root / place[0] / name).is_file()
-        if room == "bench":  # used by the program, and tested
-            known = place[0] in ("bench", "cli", "tests") and (self.root / name).is_file()
+        users = NAMED_BY_USERS.get(room)
+        if users is not None:
+            known = place[0] in users and (self.root / name).is_file()
+        elif place[0] == "fuzz":  # uses what the tests have, too
+            known = known or (self.root / "tests" / name).is_file()
         return "" if known else f'"{name}" is neither in a room nor below {place[0]}/'
 
     def _dep_problem(self, here: str, there: str, name: str) -> str:

@@ -20,7 +20,7 @@ TEST_FILE_LIMIT = 800
 FUNCTION_LIMIT = 60
 
 FOLDERS = (
-    *("include", "src", "cli", "capi", "python", "torch", "bench", "examples", "tests"),
+    *("include", "src", "cli", "capi", "python", "torch", "bench", "examples", "fuzz", "tests"),
     *("tools", "scripts", "cmake", ".ci"),
 )
 SUFFIXES = (*CPP_SUFFIXES, ".py", ".sh", ".cmake")
