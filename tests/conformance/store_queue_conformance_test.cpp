@@ -271,6 +271,7 @@ TEST_P(StoreQueueTest, AnEmptiedQueueNoLongerCountsForAWait) {
 TEST_P(StoreQueueTest, APushReleasesAllWhoWaitEvenIfTheElementIsTakenAtOnce) {
   BlockedCall first([&] { return store.wait({"q"}, 5s), true; });
   BlockedCall second([&] { return store.wait({"q"}, 5s), true; });
+  awaitWaits(2);
 
   store.queuePush("q", "element");
   EXPECT_EQ(pop("q", false), "element");

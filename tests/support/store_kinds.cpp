@@ -5,6 +5,8 @@
 #include "unisono/store/prefix_store.hpp"
 #include "unisono/store/tcp_store.hpp"
 
+#include "base/str.hpp"
+#include "net/net_support.hpp"
 #include "support/support.hpp"
 
 namespace unisono::test {
@@ -83,6 +85,16 @@ const std::vector<StoreKind>& storeKinds() {
        .keyPrefix = "/c//a/b/"},
   };
   return *kinds;
+}
+
+void StoreTest::awaitWaits(std::size_t count) const {
+  const auto* prefix = dynamic_cast<const PrefixStore*>(&store);
+  const StorePtr inner = prefix != nullptr ? prefix->underlyingNonPrefixStore() : made.store;
+  if (auto* tcp = dynamic_cast<TCPStore*>(inner.get())) {
+    const std::string wanted = str("\"waits\":", count, ",");
+    ASSERT_TRUE(eventually([&] { return tcp->serverStats().find(wanted) != std::string::npos; }))
+        << tcp->serverStats();
+  }
 }
 
 }  // namespace unisono::test

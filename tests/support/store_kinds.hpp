@@ -44,6 +44,10 @@ class StoreTest : public ::testing::TestWithParam<StoreKind> {
 
   const StoreKind& kind() const { return GetParam(); }
 
+  /// Returns when the server knows of `count` waits: a client's thread also sleeps on the way
+  /// there. A store without a server knows of every call that sleeps.
+  void awaitWaits(std::size_t count) const;
+
   MadeStore made;
   Store& store;
 };
