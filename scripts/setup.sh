@@ -51,6 +51,12 @@ find_python() {
   return 1
 }
 
+# has_headers PROGRAM: the Python package can be compiled for it.
+has_headers() {
+  "$1" -c 'import os, sys, sysconfig
+sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))'
+}
+
 missing_packages() {
   local package
   for package in "$@"; do
@@ -74,7 +80,9 @@ install_debian() {
     wanted+=("${CHECK_PACKAGES[@]}")
   fi
   if ! find_python >/dev/null; then
-    wanted+=(python3 python3-venv)
+    wanted+=(python3 python3-venv python3-dev)
+  elif [[ $pypi == yes ]] && ! has_headers "$(find_python)"; then
+    wanted+=(python3-dev)
   fi
   if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
     warn "this is no Debian; make sure to have the like of: ${wanted[*]}"
