@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fmt/core.h>
 #include <sys/random.h>
 
 #include "base/check.hpp"
@@ -47,6 +48,10 @@ Milliseconds Backoff::next() noexcept {
   const Milliseconds pause = scaled(length_, factor, Milliseconds::max());
   length_ = scaled(length_, options_.multiplier, options_.longest);
   return std::max(pause, Milliseconds(1));
+}
+
+std::string randomId() {
+  return fmt::format("{:016x}{:016x}", randomSeed(), randomSeed());
 }
 
 }  // namespace unisono

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "base/clock.hpp"
 
@@ -29,6 +30,9 @@ class SeededRng final : public Rng {
 
 /// A seed from the kernel.
 std::uint64_t randomSeed() noexcept;
+
+/// A random name of 32 hexadecimal digits.
+std::string randomId();
 
 /// Growing pauses between attempts, spread so that many clients do not return together.
 class Backoff {

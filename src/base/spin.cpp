@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/env.hpp"
+#include "base/host.hpp"
 
 namespace unisono {
 namespace {
@@ -12,23 +13,16 @@ UNISONO_KNOB(std::int64_t, kSpin, "UNISONO_SPIN_US", "-1",
 
 constexpr std::int64_t kMostSpin = 10'000;
 
-/// Cores that this process may run on.
-int usableCores() noexcept {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
 }  // namespace
 
-Spin::Spin(std::chrono::microseconds most) : most_(most) {
-  static const int cores = usableCores();
+std::chrono::microseconds spinTime(std::chrono::microseconds usual) {
   const std::int64_t asked = kSpin.value();
-  if (asked >= 0) {
-    most_ = std::chrono::microseconds(std::min(asked, kMostSpin));
-  } else if (cores < 2) {
-    most_ = std::chrono::microseconds(0);
-  }
+  return asked < 0 ? usual : std::chrono::microseconds(std::min(asked, kMostSpin));
+}
+
+Spin::Spin(std::chrono::microseconds most) {
+  static const int cores = usableCores();
+  most_ = spinTime(cores < 2 ? std::chrono::microseconds(0) : most);
 }
 
 }  // namespace unisono

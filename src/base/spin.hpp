@@ -12,6 +12,9 @@
 
 namespace unisono {
 
+/// How long to spin: what UNISONO_SPIN_US says, else `usual`.
+std::chrono::microseconds spinTime(std::chrono::microseconds usual);
+
 class Spin {
  public:
   /// Looks for at most `most`, unless UNISONO_SPIN_US says otherwise.

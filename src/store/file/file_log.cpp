@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "base/random.hpp"
 #include "store/decimal.hpp"
 
 namespace unisono {
@@ -17,7 +18,7 @@ constexpr std::chrono::seconds kSuspiciousAge = std::chrono::hours(1);
 }  // namespace
 
 FileLog::FileLog(std::string path, Presence presence)
-    : id_(newId()), presence_(presence), file_(std::move(path)) {}
+    : id_(randomId()), presence_(presence), file_(std::move(path)) {}
 
 bool FileLog::tryEnter() {
   const FileLock lock(file_, LockMode::EXCLUSIVE);
@@ -37,7 +38,7 @@ bool FileLog::tryEnter() {
   reclaimIfStale(here, shape.age);
   std::string header;
   if (log_.offset() == 0) {
-    const Record record{std::string(kHeaderKey), str(newId(), " ", encodeMark(here))};
+    const Record record{std::string(kHeaderKey), str(randomId(), " ", encodeMark(here))};
     header = encodeChange({&record, 1});
   }
   const std::vector<Record> arrival{openRecord(id_, here),

@@ -1,125 +1,11 @@
 #include "store/file/owners.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <charconv>
-#include <csignal>
-#include <fstream>
-#include <sys/stat.h>
-#include <sys/utsname.h>
-#include <unistd.h>
 
-#include "base/random.hpp"
 #include "base/str.hpp"
 #include "store/decimal.hpp"
 
 namespace unisono {
-namespace {
-
-/// The first line of a small file; empty when it cannot be read.
-std::string firstLine(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
-template <typename Number>
-bool parse(std::string_view text, Number& number) {
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && stop == end;
-}
-
-/// Cuts the first word off `text`.
-std::string_view takeWord(std::string_view& text) {
-  const std::size_t end = std::min(text.find(' '), text.size());
-  const std::string_view word = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return word;
-}
-
-/// What /proc says of a process.
-struct ProcessState {
-  char state = '?';
-  std::int64_t threads = 0;
-  std::uint64_t startTicks = 0;
-};
-
-std::optional<ProcessState> lookAt(pid_t pid) {
-  const std::string line = firstLine(str("/proc/", pid, "/stat"));
-  // The second field, the name in parentheses, may hold anything: count from its end.
-  const std::size_t nameEnd = line.rfind(')');
-  if (nameEnd == std::string::npos) {
-    return std::nullopt;
-  }
-  std::string_view rest = std::string_view(line).substr(std::min(nameEnd + 2, line.size()));
-  ProcessState state;
-  for (int field = 3; field <= 22; ++field) {  // numbered as in proc(5)
-    const std::string_view word = takeWord(rest);
-    const bool good = field == 3    ? !word.empty()
-                      : field == 20 ? parse(word, state.threads)
-                      : field == 22 ? parse(word, state.startTicks)
-                                    : true;
-    if (!good) {
-      return std::nullopt;
-    }
-    state.state = field == 3 ? word.front() : state.state;
-  }
-  return state;
-}
-
-}  // namespace
-
-ProcessMark thisProcess() {
-  ProcessMark mark;
-  mark.pid = ::getpid();
-  if (const auto state = lookAt(mark.pid)) {
-    mark.startTicks = state->startTicks;
-  }
-  struct stat space {};
-  if (::stat("/proc/self/ns/pid", &space) == 0) {
-    mark.pidNamespace = space.st_ino;
-  }
-  mark.boot = firstLine("/proc/sys/kernel/random/boot_id");
-  utsname system{};
-  ::uname(&system);
-  mark.host = str(system.nodename, "/", firstLine("/etc/machine-id"));
-  return mark;
-}
-
-std::string encodeMark(const ProcessMark& mark) {
-  return str(mark.pid, " ", mark.startTicks, " ", mark.pidNamespace, " ", mark.boot, " ",
-             mark.host);
-}
-
-std::optional<ProcessMark> decodeMark(std::string_view text) {
-  ProcessMark mark;
-  if (!parse(takeWord(text), mark.pid) || !parse(takeWord(text), mark.startTicks) ||
-      !parse(takeWord(text), mark.pidNamespace) || mark.pid <= 0) {
-    return std::nullopt;
-  }
-  mark.boot = takeWord(text);
-  mark.host = text;
-  return mark;
-}
-
-Life lifeOf(const ProcessMark& process, const ProcessMark& here) {
-  if (process.boot != here.boot) {
-    return process.host == here.host ? Life::GONE : Life::UNSEEN;  // same host: booted since
-  }
-  if (process.pidNamespace != here.pidNamespace) {
-    return Life::UNSEEN;
-  }
-  const auto state = lookAt(process.pid);
-  if (!state) {
-    // Without /proc, or when it hides others, all that can be asked is whether the pid is used.
-    return ::kill(process.pid, 0) != 0 && errno == ESRCH ? Life::GONE : Life::UNSEEN;
-  }
-  // A first thread that has ended looks like a zombie while others still run.
-  const bool ended = (state->state == 'Z' || state->state == 'X') && state->threads <= 1;
-  return ended || state->startTicks != process.startTicks ? Life::GONE : Life::ALIVE;
-}
 
 Occupancy readOccupancy(const RecordLog& log, const ProcessMark& here) {
   Occupancy occupancy;
@@ -128,9 +14,10 @@ Occupancy readOccupancy(const RecordLog& log, const ProcessMark& here) {
     occupancy.ours = true;
     if (mark.key == kOpenKey) {
       ++present;
-      std::string_view text = mark.value;
-      takeWord(text);  // the object's id
-      const auto process = decodeMark(text);
+      const std::string_view text = mark.value;
+      const std::size_t idEnd = text.find(' ');
+      const auto process =
+          idEnd == std::string_view::npos ? std::nullopt : decodeMark(text.substr(idEnd + 1));
       const Life life = process ? lifeOf(*process, here) : Life::UNSEEN;
       occupancy.alive = occupancy.alive || life == Life::ALIVE;
       occupancy.unseen = occupancy.unseen || life == Life::UNSEEN;
@@ -150,10 +37,6 @@ Record openRecord(std::string_view id, const ProcessMark& here) {
 
 Record closeRecord(std::string_view id) {
   return {std::string(kCloseKey), std::string(id)};
-}
-
-std::string newId() {
-  return fmt::format("{:016x}{:016x}", randomSeed(), randomSeed());
 }
 
 }  // namespace unisono

@@ -9,36 +9,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <sys/types.h>
 
+#include "base/process.hpp"
 #include "store/file/record_log.hpp"
 
 namespace unisono {
-
-/// A process, described so that others can find out later whether it still lives.
-struct ProcessMark {
-  pid_t pid = 0;
-  std::uint64_t startTicks = 0;    // since boot; tells a process from a later one of the same pid
-  std::uint64_t pidNamespace = 0;  // where the pid means something
-  std::string boot;                // the kernel's random id of this boot
-  std::string host;                // its name and machine id
-};
-
-/// The calling process.
-ProcessMark thisProcess();
-
-/// "pid startTicks pidNamespace boot host".
-std::string encodeMark(const ProcessMark& mark);
-std::optional<ProcessMark> decodeMark(std::string_view text);
-
-enum class Life : std::uint8_t {
-  GONE,
-  ALIVE,
-  UNSEEN,  // on another host, or in a container that we cannot look into
-};
-
-/// What became of `process`, as seen from `here`.
-Life lifeOf(const ProcessMark& process, const ProcessMark& here);
 
 /// What the log says about those who are or were on the file.
 struct Occupancy {
@@ -58,8 +33,5 @@ Occupancy readOccupancy(const RecordLog& log, const ProcessMark& here);
 /// The records of an object called `id` that comes and that goes.
 Record openRecord(std::string_view id, const ProcessMark& here);
 Record closeRecord(std::string_view id);
-
-/// A random name of 32 hexadecimal digits.
-std::string newId();
 
 }  // namespace unisono

@@ -1,0 +1,59 @@
+#include "life/abort_record.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/wait.hpp"
+
+namespace unisono {
+namespace {
+
+// A writer that takes longer has died meanwhile.
+constexpr Milliseconds kWriteTime(10);
+
+}  // namespace
+
+bool AbortRecord::publish(const AbortCause& cause) noexcept {
+  std::uint32_t none = kNone;
+  if (!state_.compare_exchange_strong(none, kWriting, std::memory_order_relaxed)) {
+    return false;
+  }
+  reason_ = static_cast<std::uint32_t>(cause.reason);
+  culprit_ = cause.culprit;
+  reporter_ = cause.reporter;
+  seq_ = cause.seq;
+  textSize_ = static_cast<std::uint32_t>(std::min(cause.text.size(), sizeof text_));
+  std::memcpy(text_, cause.text.data(), textSize_);
+  // Release: whoever sees the state also sees the fields.
+  state_.store(kPublished, std::memory_order_release);
+  return true;
+}
+
+std::optional<AbortCause> AbortRecord::read() const {
+  if (!isSet()) {
+    return std::nullopt;
+  }
+  TimerWaitable timer{Milliseconds(1)};
+  const bool whole = waitUntil(
+      // Acquire: pairs with the release in publish().
+      [this] { return state_.load(std::memory_order_acquire) == kPublished; },
+      {.deadline = Deadline::after(kWriteTime), .subject = {}}, timer);
+  AbortCause cause;
+  if (!whole) {
+    cause.text = "a rank died while it was reporting a failure";
+    return cause;
+  }
+  // Copied once, then checked: another process may write anything here.
+  const std::uint32_t reason = reason_;
+  const std::uint32_t size = std::min<std::uint32_t>(textSize_, sizeof text_);
+  if (reason <= static_cast<std::uint32_t>(Reason::USAGE)) {
+    cause.reason = static_cast<Reason>(reason);
+  }
+  cause.culprit = culprit_;
+  cause.reporter = reporter_;
+  cause.seq = seq_;
+  cause.text.assign(text_, size);
+  return cause;
+}
+
+}  // namespace unisono

@@ -1,0 +1,56 @@
+// AbortRecord: why a group failed, told once to all of its ranks.
+//
+// It lives in the memory that the ranks of a host share. The first to write it wins; everybody
+// who waits looks at it, and every later call of the group fails with what it says.
+//
+// Thread safety: everything here, from any thread of any process that maps it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "unisono/base/error.hpp"
+
+namespace unisono {
+
+/// What a record says.
+struct AbortCause {
+  Reason reason = Reason::ABORTED;
+  int culprit = -1;   // rank in the group; -1 when unknown
+  int reporter = -1;  // rank that noticed
+  std::uint64_t seq = 0;
+  std::string text;
+};
+
+class AbortRecord {
+ public:
+  /// Writes the cause, unless another one is there already; whether it was this one.
+  bool publish(const AbortCause& cause) noexcept;
+
+  /// Whether the group has failed: one load, for every turn of a wait.
+  bool isSet() const noexcept { return state_.load(std::memory_order_relaxed) != kNone; }
+
+  /// What failed it. Waits some milliseconds for a writer that is not done; one that died while
+  /// writing leaves a cause without a culprit. Nothing when the group is fine.
+  std::optional<AbortCause> read() const;
+
+ private:
+  static constexpr std::uint32_t kNone = 0;
+  static constexpr std::uint32_t kWriting = 1;
+  static constexpr std::uint32_t kPublished = 2;
+
+  std::atomic<std::uint32_t> state_;
+  std::uint32_t reason_;
+  std::int32_t culprit_;
+  std::int32_t reporter_;
+  std::uint64_t seq_;
+  std::uint32_t textSize_;
+  std::uint32_t padding_;
+  char text_[480];
+};
+static_assert(sizeof(AbortRecord) == 512);
+
+}  // namespace unisono

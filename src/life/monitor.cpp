@@ -1,0 +1,278 @@
+#include "life/monitor.hpp"
+
+#include <atomic>
+#include <map>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/fork.hpp"
+#include "base/log.hpp"
+#include "base/mutex.hpp"
+#include "base/thread.hpp"
+#include "base/wait.hpp"
+#include "net/reactor.hpp"
+
+namespace unisono {
+namespace {
+
+// The kernel marks at most 2,048 words of one thread that dies.
+constexpr std::size_t kWordsPerThread = 1024;
+// Who connects and says nothing for so long is no rank.
+constexpr Milliseconds kPatience(5000);
+constexpr std::size_t kMostCallers = 4096;
+
+/// Runs `task` on the reactor's thread and returns when it is done; throws what it threw.
+void runOn(Reactor& reactor, const std::function<void()>& task) {
+  Mutex mutex;
+  CondVar changed;
+  bool done = false;
+  std::exception_ptr failure;
+  reactor.post([&] {
+    std::exception_ptr thrown;
+    try {
+      task();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    const MutexLock lock(mutex);
+    failure = thrown;
+    done = true;
+    changed.notifyAll();
+  });
+  const MutexLock lock(mutex);
+  CondWaitable on(changed, mutex);
+  static_cast<void>(
+      waitUntil([&] { return done; }, {.deadline = Deadline::never(), .subject = {}}, on));
+  if (failure) {
+    std::rethrow_exception(failure);
+  }
+}
+
+/// A thread that does nothing but hold words, when there are very many.
+struct Keeper {
+  std::unique_ptr<Reactor> reactor = makePollReactor();
+  std::size_t words = 0;
+};
+
+}  // namespace
+
+/// The state behind a Monitor. `reactor_`'s thread answers; it also holds the first words.
+class Monitor::Impl {
+ public:
+  Impl() {
+    keepers_.push_back(std::make_unique<Keeper>());
+    Reactor& reactor = *keepers_.front()->reactor;
+    reactor.role.assertHeld();
+    const Status watched = reactor.watch(listener_.fd(), {.read = true}, acceptor_);
+    if (!watched.isOk()) {
+      throw DistError({.reason = watched.reason(), .what = watched.text()});
+    }
+    reactor.startTicks(Milliseconds(1000), [this] { dismissTheSilent(); });
+    start(*keepers_.front());
+  }
+
+  const std::string& socketName() const noexcept { return listener_.name(); }
+
+  void hold(LifeWord& word) {
+    const MutexLock lock(mutex_);
+    Keeper* keeper = keepers_.back().get();
+    if (keeper->words == kWordsPerThread) {
+      keepers_.push_back(std::make_unique<Keeper>());
+      keeper = keepers_.back().get();
+      start(*keeper);
+    }
+    runOn(*keeper->reactor, [&] { word.hold(); });
+    keeper->words += 1;
+    held_.emplace(&word, keeper);
+  }
+
+  void letGo(LifeWord& word) {
+    const MutexLock lock(mutex_);
+    const auto found = held_.find(&word);
+    if (found != held_.end()) {
+      Keeper* keeper = found->second;
+      held_.erase(found);
+      keeper->words -= 1;
+      runOn(*keeper->reactor, [&] { word.letGo(); });
+    }
+  }
+
+  void offer(const std::string& cookie, Handler handler) {
+    runOn(*keepers_.front()->reactor, [&] { handlers_[cookie] = std::move(handler); });
+  }
+  void withdraw(const std::string& cookie) {
+    runOn(*keepers_.front()->reactor, [&] { handlers_.erase(cookie); });
+  }
+
+ private:
+  class Acceptor final : public Watcher {
+   public:
+    explicit Acceptor(Impl& owner) : owner_(owner) {}
+    void onReady(bool /*readable*/, bool /*writable*/) noexcept override { owner_.acceptAll(); }
+
+   private:
+    Impl& owner_;
+  };
+
+  /// Somebody who connected and is about to ask one thing.
+  class Caller final : public Watcher {
+   public:
+    Caller(Impl& owner, LocalSocket socket) : owner_(owner), socket_(std::move(socket)) {}
+    void onReady(bool /*readable*/, bool /*writable*/) noexcept override {
+      owner_.answer(*this);
+      owner_.dismiss(socket_.fd());  // destroys this
+    }
+    LocalSocket& socket() noexcept { return socket_; }
+    bool isSilent() const noexcept { return patience_.expired(); }
+
+   private:
+    Impl& owner_;
+    LocalSocket socket_;
+    const Deadline patience_ = Deadline::after(kPatience);
+  };
+
+  static void start(Keeper& keeper) {
+    // Detached: it ends with the process, and nothing it uses is ever destroyed.
+    Thread thread("unisono-mon", [&keeper] { keeper.reactor->run(); });
+    thread.detach();
+  }
+
+  Reactor& reactor() noexcept UNISONO_NO_ANALYSIS { return *keepers_.front()->reactor; }
+
+  void acceptAll() noexcept {
+    reactor().role.assertHeld();
+    for (auto socket = listener_.accept(); socket; socket = listener_.accept()) {
+      const int fd = socket->fd();
+      auto caller = std::make_unique<Caller>(*this, std::move(*socket));
+      if (callers_.size() < kMostCallers && reactor().watch(fd, {.read = true}, *caller).isOk()) {
+        callers_.emplace(fd, std::move(caller));
+      }
+    }
+  }
+
+  void answer(Caller& caller) noexcept {
+    try {
+      const Deadline now = Deadline::after(Milliseconds(0));
+      const Result<LocalMessage> asked = caller.socket().receive(now);
+      if (!asked.isOk()) {
+        return;
+      }
+      const std::string_view bytes = asked.value().bytes;
+      for (const auto& [cookie, handler] : handlers_) {
+        if (bytes.starts_with(cookie)) {
+          const Answer answer = handler(bytes.substr(cookie.size()), caller.socket().peerPid());
+          static_cast<void>(caller.socket().send(answer.bytes, answer.fd, now));
+          return;
+        }
+      }
+      UNISONO_LOG(INFO, "life", "process ", caller.socket().peerPid(),
+                  " asked with a cookie that is not valid (any more)");
+    } catch (const std::exception& error) {
+      UNISONO_LOG(WARN, "life", "a request of another process failed: ", error.what());
+    }
+  }
+
+  void dismiss(int fd) noexcept {
+    reactor().role.assertHeld();
+    reactor().unwatch(fd);
+    callers_.erase(fd);
+  }
+
+  void dismissTheSilent() {
+    std::vector<int> silent;
+    for (const auto& [fd, caller] : callers_) {
+      if (caller->isSilent()) {
+        silent.push_back(fd);
+      }
+    }
+    for (const int fd : silent) {
+      dismiss(fd);
+    }
+  }
+
+  LocalListener listener_;
+  Acceptor acceptor_{*this};
+
+  Mutex mutex_;
+  std::vector<std::unique_ptr<Keeper>> keepers_;
+  std::unordered_map<const LifeWord*, Keeper*> held_ UNISONO_GUARDED_BY(mutex_);
+
+  // The first keeper's thread only.
+  std::map<std::string, Handler> handlers_;
+  std::unordered_map<int, std::unique_ptr<Caller>> callers_;
+};
+
+Monitor::Monitor() : impl_(new Impl) {}
+
+Monitor& Monitor::instance() {
+  static Mutex mutex;
+  static Monitor* monitor = nullptr;
+  static std::uint32_t madeIn = 0;
+  const MutexLock lock(mutex);
+  if (monitor == nullptr || madeIn != forkGeneration()) {
+    monitor = new Monitor;  // a parent's stays behind as it was at the fork
+    madeIn = forkGeneration();
+  }
+  return *monitor;
+}
+
+const std::string& Monitor::socketName() const noexcept {
+  return impl_->socketName();
+}
+
+void Monitor::hold(LifeWord& word) {
+  impl_->hold(word);
+}
+
+void Monitor::letGo(LifeWord& word) noexcept {
+  impl_->letGo(word);
+}
+
+Monitor::Offer Monitor::offer(std::string cookie, Handler handler) {
+  impl_->offer(cookie, std::move(handler));
+  return {*this, std::move(cookie)};
+}
+
+void Monitor::withdraw(const std::string& cookie) noexcept {
+  impl_->withdraw(cookie);
+}
+
+Monitor::Offer::Offer(Offer&& other) noexcept
+    : monitor_(std::exchange(other.monitor_, nullptr)),
+      cookie_(std::move(other.cookie_)),
+      madeIn_(other.madeIn_) {}
+
+Monitor::Offer& Monitor::Offer::operator=(Offer&& other) noexcept {
+  if (this != &other) {
+    withdraw();
+    monitor_ = std::exchange(other.monitor_, nullptr);
+    cookie_ = std::move(other.cookie_);
+    madeIn_ = other.madeIn_;
+  }
+  return *this;
+}
+
+void Monitor::Offer::withdraw() noexcept {
+  // Not in a forked child: that monitor's thread is the parent's.
+  if (Monitor* monitor = std::exchange(monitor_, nullptr);
+      monitor != nullptr && !madeIn_.inChild()) {
+    monitor->withdraw(cookie_);
+  }
+}
+
+Result<LocalMessage> askMonitor(std::string_view socketName, std::string_view cookie,
+                                std::string_view request, Deadline deadline) {
+  Result<LocalSocket> connected = LocalSocket::connect(socketName, deadline);
+  if (!connected.isOk()) {
+    return connected.failure();
+  }
+  LocalSocket& socket = connected.value();
+  const Status sent = socket.send(std::string(cookie) + std::string(request), -1, deadline);
+  if (!sent.isOk()) {
+    return sent;
+  }
+  return socket.receive(deadline);
+}
+
+}  // namespace unisono

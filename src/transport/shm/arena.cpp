@@ -1,0 +1,179 @@
+#include "transport/shm/arena.hpp"
+
+#include <utility>
+
+#include "base/check.hpp"
+#include "base/str.hpp"
+
+namespace unisono::shm {
+namespace {
+
+constexpr std::size_t kKiB = 1024;
+constexpr std::uint32_t kRingNumber = 1;  // of the segment's extensions
+
+/// 1 MiB per rank for two ranks; above that less, so that many ranks do not need much.
+std::size_t chunkFor(int ranks) {
+  if (ranks <= 2) {
+    return 128 * kKiB;
+  }
+  const std::size_t share = 4096 * kKiB / static_cast<std::size_t>(ranks);
+  return std::clamp(share / kKiB * kKiB, 16 * kKiB, 64 * kKiB);
+}
+
+}  // namespace
+
+Arena::Arena(Segment& segment, ArenaOptions options)
+    : segment_(segment),
+      rank_(segment.rank()),
+      size_(segment.size()),
+      mine_(segment.block(segment.rank())),
+      wait_(segment, options.cores, std::move(options.globalRanks), options.describe),
+      mostChunk_(chunkFor(segment.size())),
+      ringDepth_(4) {}
+
+void Arena::begin(const Announcement& what) {
+  wait_.checkFailed();
+  seq_ += 1;
+  Operation& operation = wait_.operation();
+  operation.seq = seq_;
+  operation.signature = what.signature;
+  operation.name = what.name;
+  operation.timeout = what.timeout;
+  operation.deadline.reset();
+
+  Post& post = mine_.posts[seq_ % kPosts];
+  post.signature = what.signature;
+  post.opType = what.opType;
+  post.dtype = what.dtype;
+  post.reduceOp = what.reduceOp;
+  post.root = what.root;
+  post.count = what.count;
+  // Release: who sees the number also sees the rest.
+  post.seq.store(seq_, std::memory_order_release);
+  // Read by others after they have seen this rank's position, which is published later.
+  mine_.arrival.signature[seq_ % kPosts].store(what.signature, std::memory_order_relaxed);
+
+  // Nobody is ever more than two operations ahead of another: see the top of arena.hpp.
+  awaitFinished(seq_ < 2 ? 0 : seq_ - 2);
+  if ((seq_ & kLineSeqMask) >= kLineSeqMask - 1) [[unlikely]] {
+    forgetLines();
+  }
+}
+
+/// The numbers in lines are about to start again: what is there now must not be taken for new.
+void Arena::forgetLines() noexcept {
+  for (LlLine& line : segment_.llArea(rank_).lines[seq_ & 1U]) {
+    line.seq.store(0, std::memory_order_relaxed);
+  }
+}
+
+void Arena::end(bool heardAll) noexcept {
+  const Position finished = positionOf(seq_ + 1, 0);
+  if (heardAll) {
+    // Who has begun an operation has finished the one before.
+    allFinished_ = seq_ - 1;
+    // Nobody waits for this word soon: whoever does sees it at the latest in its next slice.
+    mine_.done.store(finished, std::memory_order_release);
+  } else {
+    wait_.publish(mine_.done, finished);
+  }
+}
+
+void Arena::awaitFinished(std::uint64_t seq) {
+  if (allFinished_ >= seq || seq == 0) [[likely]] {
+    return;
+  }
+  for (int peer = 0; peer < size_; ++peer) {
+    const std::atomic<Position>& done = segment_.block(peer).done;
+    if (peer != rank_) {
+      wait_.until(peer, [&] {
+        return reached(done.load(std::memory_order_acquire), positionOf(seq + 1, 0));
+      });
+    }
+  }
+  allFinished_ = seq;
+}
+
+void Arena::useSlots(std::size_t chunk, std::size_t rounds) {
+  if (chunk <= kSmallSlot && rounds <= 1) {
+    slots_ = segment_.smallSlots(0).bytes[seq_ & 1U];
+    slotsPerRank_ = sizeof(SmallSlots);
+    chunk_ = kSmallSlot;
+    depth_ = 1;
+    return;
+  }
+  UNISONO_DCHECK(chunk <= mostChunk_);
+  if (ring_.empty()) [[unlikely]] {
+    makeRing();
+  }
+  const std::size_t half = ringDepth_ * mostChunk_;
+  slots_ = ring_.data() + (seq_ & 1U) * half;
+  slotsPerRank_ = 2 * half;
+  chunk_ = chunk;
+  depth_ = ringDepth_;
+}
+
+void Arena::makeRing() {
+  const std::size_t bytes = static_cast<std::size_t>(size_) * 2 * ringDepth_ * mostChunk_;
+  try {
+    ring_ = segment_.extend(kRingNumber, bytes, Deadline::after(wait_.operation().timeout));
+  } catch (const DistError& error) {
+    wait_.throwCauseHere(wait_.fail({.reason = error.reason(),
+                                     .culprit = rank_,
+                                     .reporter = rank_,
+                                     .seq = seq_,
+                                     .text = error.facts().what}));
+  }
+  if (ring_.empty()) {
+    wait_.checkFailed();
+    wait_.throwCauseHere(wait_.fail({.reason = Reason::PEER_DEAD,
+                                     .culprit = 0,
+                                     .reporter = rank_,
+                                     .seq = seq_,
+                                     .text = "rank 0 does not give out the group's memory"}));
+  }
+}
+
+void Arena::awaitRoom(std::size_t round) {
+  if (round < depth_) {
+    return;  // begin() has seen to it
+  }
+  const Position wanted = positionOf(seq_, round + 1 - depth_);
+  for (int peer = 0; peer < size_; ++peer) {
+    const std::atomic<Position>& done = segment_.block(peer).done;
+    if (peer != rank_) {
+      wait_.until(peer, [&] { return reached(done.load(std::memory_order_acquire), wanted); });
+    }
+  }
+}
+
+bool Arena::gather() {
+  std::atomic<std::uint64_t>& gathered = segment_.header().gathered[seq_ & 1U];
+  const std::uint64_t signature = wait_.operation().signature;
+  const auto all = static_cast<std::uint64_t>(size_);
+  // Acquire and release: the last one sees what all before it have put into their slots.
+  const std::uint64_t sum = gathered.fetch_add((signature << 16U) + 1, std::memory_order_acq_rel) +
+                            (signature << 16U) + 1;
+  if ((sum & 0xFFFFU) != all) {
+    return false;
+  }
+  gathered.store(0, std::memory_order_relaxed);
+  if (sum >> 16U != (signature * all & 0xFFFF'FFFF'FFFFU)) [[unlikely]] {
+    for (int peer = 0; peer < size_; ++peer) {
+      if (segment_.block(peer).posts[seq_ % kPosts].signature != wait_.operation().signature) {
+        wait_.throwMismatch(peer);
+      }
+    }
+  }
+  return true;
+}
+
+void Arena::awaitGathered() {
+  const std::atomic<Position>& finished = segment_.header().finished;
+  const Position wanted = positionOf(seq_, 1);
+  // Whoever is last: the next rank stands for all, and every few looks all are looked at.
+  wait_.until((rank_ + 1) % size_,
+              [&] { return reached(finished.load(std::memory_order_acquire), wanted); });
+}
+
+}  // namespace unisono::shm

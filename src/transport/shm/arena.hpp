@@ -1,0 +1,160 @@
+// Arena: a group's shared memory, as the algorithms of collectives see it.
+//
+// An operation is opened with begin() and closed with end(). In between a rank fills slots of its
+// own, says that it has arrived, waits for the arrival of others and reads their slots. Slots come
+// in two sets, for operations of even and odd number. A rank begins operation k only when everybody
+// has finished k - 2 (which it usually knows: who has been heard in k - 1 has finished k - 2), so
+// the set it fills is read by nobody any more. Long operations go through a few slots in rounds.
+//
+// Thread safety: one thread at a time, the one that drives the group's operations.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "transport/shm/peer_wait.hpp"
+
+namespace unisono::shm {
+
+/// What a rank says of an operation before it does anything.
+struct Announcement {
+  const char* name = "";
+  std::uint32_t signature = 0;  // of what all ranks must agree on
+  std::uint8_t opType = 0;
+  std::uint8_t dtype = 0;
+  std::uint8_t reduceOp = 0;
+  std::int32_t root = -1;
+  std::uint64_t count = 0;
+  Milliseconds timeout{};
+};
+
+struct ArenaOptions {
+  int cores = 1;                 // that the group's ranks may use
+  std::vector<int> globalRanks;  // by rank in the group
+  PeerWait::Describe describe = nullptr;
+};
+
+class Arena {
+ public:
+  Arena(Segment& segment, ArenaOptions options);
+
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return size_; }
+  bool isCrowded() const noexcept { return wait_.isCrowded(); }
+  std::uint64_t seq() const noexcept { return seq_; }
+  PeerWait& wait() noexcept { return wait_; }
+
+  /// Opens the next operation. Throws what ended the group, if something did.
+  void begin(const Announcement& what);
+
+  /// Closes it. `heardAll`: everybody's arrival was awaited, so everybody has begun it.
+  void end(bool heardAll) noexcept;
+
+  // --- slots, filled by their rank and read by others ---
+
+  /// Readies slots of `chunk` bytes each for this operation; `kSmallSlot` bytes at most, and one
+  /// round, need no ring. The first call that needs one makes it.
+  void useSlots(std::size_t chunk, std::size_t rounds);
+  std::byte* slot(int rank, std::size_t round) const noexcept {
+    return slots_ + static_cast<std::size_t>(rank) * slotsPerRank_ + (round % depth_) * chunk_;
+  }
+  std::size_t depth() const noexcept { return depth_; }
+  /// The largest chunk that a ring of this group has room for.
+  std::size_t mostChunk() const noexcept { return mostChunk_; }
+
+  /// Returns when nobody reads any more what was in this rank's slot of `round` before.
+  void awaitRoom(std::size_t round);
+  /// This rank's slot of `round` may be read.
+  void arrive(std::size_t round) {
+    wait_.publish(mine_.arrival.position, positionOf(seq_, round + 1));
+  }
+  /// Returns when rank `peer` has filled its slot of `round`; throws when it does something else.
+  void awaitArrival(int peer, std::size_t round) {
+    const Arrival& arrival = segment_.block(peer).arrival;
+    const Position wanted = positionOf(seq_, round + 1);
+    // Acquire: what the peer wrote before it arrived.
+    wait_.until(peer,
+                [&] { return reached(arrival.position.load(std::memory_order_acquire), wanted); });
+    if (arrival.signature[seq_ % kPosts].load(std::memory_order_relaxed) !=
+        wait_.operation().signature) [[unlikely]] {
+      wait_.throwMismatch(peer);
+    }
+  }
+  /// This rank has read everybody's slots of `round`.
+  void release(std::size_t round) { wait_.publish(mine_.done, positionOf(seq_, round + 1)); }
+
+  /// The same for results that were put into slots after everybody had arrived.
+  void publishResult(std::size_t round) {
+    wait_.publish(mine_.reduced, positionOf(seq_, round + 1));
+  }
+  void awaitResult(int peer, std::size_t round) {
+    const std::atomic<Position>& reduced = segment_.block(peer).reduced;
+    const Position wanted = positionOf(seq_, round + 1);
+    wait_.until(peer, [&] { return reached(reduced.load(std::memory_order_acquire), wanted); });
+  }
+
+  // --- lines, in which data and flag travel together ---
+
+  /// Fills line `index` of this rank; the last one of an operation wakes who sleeps.
+  void sendLine(std::size_t index, const std::byte* from, std::size_t bytes, bool isLast) {
+    LlLine& line = segment_.llArea(rank_).lines[seq_ & 1U][index];
+    std::memcpy(line.payload, from, bytes);
+    line.signature = wait_.operation().signature;
+    if (!isLast) {
+      line.seq.store(lineSeq(), std::memory_order_release);
+      return;
+    }
+    // As in PeerWait::publish().
+    line.seq.exchange(lineSeq(), std::memory_order_seq_cst);
+    wait_.ringAll();
+  }
+  /// Line `index` of rank `peer`, once it is there.
+  const std::byte* awaitLine(int peer, std::size_t index) {
+    const LlLine& line = segment_.llArea(peer).lines[seq_ & 1U][index];
+    const std::uint32_t wanted = lineSeq();
+    wait_.until(peer, [&] { return line.seq.load(std::memory_order_acquire) == wanted; });
+    if (line.signature != wait_.operation().signature) [[unlikely]] {
+      wait_.throwMismatch(peer);
+    }
+    return line.payload;
+  }
+
+  // --- the last one does the work ---
+
+  /// Says that this rank's slot is filled; true for the last to come, when all others wait.
+  bool gather();
+  /// The last one: the result is in resultSlot().
+  void publishGathered() { wait_.publish(segment_.header().finished, positionOf(seq_, 1)); }
+  void awaitGathered();
+  std::byte* resultSlot() const noexcept { return segment_.results().bytes[seq_ & 1U]; }
+
+ private:
+  void makeRing();
+  void awaitFinished(std::uint64_t seq);
+  void forgetLines() noexcept;
+  /// Never 0, which is what lines hold at first.
+  std::uint32_t lineSeq() const noexcept {
+    return static_cast<std::uint32_t>(seq_ & kLineSeqMask) | 0x8000'0000U;
+  }
+  static constexpr std::uint64_t kLineSeqMask = 0x7FFF'FFFFU;
+
+  Segment& segment_;
+  const int rank_;
+  const int size_;
+  RankBlock& mine_;
+  PeerWait wait_;
+  const std::size_t mostChunk_;
+  const std::size_t ringDepth_;
+  std::uint64_t seq_ = 0;
+  std::uint64_t allFinished_ = 0;  // everybody is known to have finished this operation
+  std::span<std::byte> ring_;
+  std::byte* slots_ = nullptr;
+  std::size_t slotsPerRank_ = 0;
+  std::size_t chunk_ = 0;
+  std::size_t depth_ = 1;
+};
+
+}  // namespace unisono::shm

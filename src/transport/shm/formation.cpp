@@ -1,0 +1,407 @@
+#include "transport/shm/formation.hpp"
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "base/futex.hpp"
+#include "base/host.hpp"
+#include "base/log.hpp"
+#include "base/random.hpp"
+#include "base/wait.hpp"
+#include "life/blame.hpp"
+
+namespace unisono::shm {
+namespace {
+
+constexpr std::string_view kRootKey = "unisono/root";
+// A root that is gone may be one of an earlier group, whose successor is about to come.
+constexpr Milliseconds kSuccessorTime(1000);
+
+std::string textOf(const Bytes& bytes) {
+  return std::string(asText(bytes));
+}
+
+/// Rank 0's answers to the others: its side of the meeting.
+class Host {
+ public:
+  Host(std::shared_ptr<SharedMapping> mapping, RootRecord root, std::string settings)
+      : mapping_(mapping), root_(std::move(root)), settings_(std::move(settings)) {}
+
+  Monitor::Answer answer(std::string_view request) const {
+    const std::shared_ptr<SharedMapping> mapping = mapping_.lock();
+    if (!mapping || request.empty()) {
+      return refusal("the group is gone");
+    }
+    const std::string_view rest = request.substr(1);
+    return request.front() == 'J' ? join(*mapping, rest) : extension(*mapping, rest);
+  }
+
+ private:
+  static Monitor::Answer refusal(const std::string& why) { return {str("R", why), -1}; }
+  static Monitor::Answer memory(int fd, std::size_t bytes) {
+    Monitor::Answer answer{"M", fd};
+    ByteWriter(answer.bytes).number<std::uint64_t>(bytes);
+    return answer;
+  }
+
+  Monitor::Answer join(SharedMapping& mapping, std::string_view bytes) const {
+    const auto request = JoinRequest::decode(bytes);
+    const auto process = request ? decodeMark(request->process) : std::nullopt;
+    if (!process) {
+      return refusal("the request to join is not understood");
+    }
+    std::string why = objection(*request);
+    const bool known = request->rank > 0 && request->rank < root_.size;
+    if (why.empty() && known) {
+      const Layout layout{root_.size};
+      std::byte* blocks = mapping.memory().bytes().data() + layout.blocks();
+      why = claim(reinterpret_cast<RankBlock*>(blocks)[request->rank], *request, *process);
+    }
+    if (why.empty()) {
+      return memory(mapping.memory().descriptor(), mapping.memory().bytes().size());
+    }
+    if (mapping.header().formed.load(std::memory_order_acquire) == 0) {
+      const AbortCause cause{.reason = Reason::CONFIG,
+                             .culprit = known ? static_cast<int>(request->rank) : -1,
+                             .reporter = 0,
+                             .seq = 0,
+                             .text = why};
+      static_cast<void>(mapping.header().abort.publish(cause));
+      futexWakeAll(mapping.header().formed);
+    }
+    return refusal(why);
+  }
+
+  std::string objection(const JoinRequest& request) const {
+    const std::string who = str("rank ", request.rank, " (", request.process, ")");
+    if (request.version != root_.version) {
+      return str(who, " speaks version ", request.version, " and rank 0 version ", root_.version,
+                 " of the group's memory");
+    }
+    if (request.size != root_.size || request.rank == 0 || request.rank >= root_.size) {
+      return str(who, " wants to be in a group of ", request.size, ", but rank 0 made one of ",
+                 root_.size);
+    }
+    if (request.settings != settings_) {
+      return str(who, " has the settings '", printable(request.settings), "', but rank 0 has '",
+                 printable(settings_), "'");
+    }
+    return "";
+  }
+
+  static std::string claim(RankBlock& block, const JoinRequest& request,
+                           const ProcessMark& process) {
+    Identity& identity = block.identity;
+    const auto state = static_cast<RankState>(identity.state.load(std::memory_order_acquire));
+    if (state != RankState::EMPTY) {
+      return str("rank ", request.rank, " is claimed twice: by process ", identity.pid,
+                 " and by process ", process.pid, " on ", process.host);
+    }
+    identity.pid = process.pid;
+    identity.startTicks = process.startTicks;
+    identity.pidNamespace = process.pidNamespace;
+    // Release: who sees that somebody joins also sees who it is.
+    identity.state.store(static_cast<std::uint32_t>(RankState::JOINING), std::memory_order_release);
+    return "";
+  }
+
+  static Monitor::Answer extension(SharedMapping& mapping, std::string_view bytes) {
+    const auto number = ByteReader(bytes).number<std::uint32_t>();
+    const auto [fd, size] = mapping.extensionDescriptor(number.value_or(0));
+    return fd < 0 ? Monitor::Answer{"W", -1} : memory(fd, size);
+  }
+
+  std::weak_ptr<SharedMapping> mapping_;
+  const RootRecord root_;
+  const std::string settings_;
+};
+
+}  // namespace
+
+Formation::Formation(const FormOptions& options)
+    : options_(options),
+      deadline_(Deadline::after(options.timeout)),
+      start_(systemClock().now()),
+      here_(thisProcess()) {}
+
+ErrorFacts Formation::facts() const {
+  return {.reason = Reason::TIMEOUT,
+          .op = "init",
+          .group = options_.group,
+          .rank = options_.rank,
+          .world = options_.size,
+          .elapsed = elapsedSince(start_)};
+}
+
+std::unique_ptr<Segment> Formation::run() {
+  if (!lifeWordsWork()) {
+    throw DistError({.reason = Reason::RESOURCE,
+                     .what = "this system does not tell of the death of processes: robust futexes "
+                             "are missing",
+                     .hint = "use a kernel with CONFIG_FUTEX"});
+  }
+  const bool isRoot = options_.rank == 0;
+  const std::shared_ptr<SharedMapping> mapping = isRoot ? found() : join();
+  Monitor::Offer offer = isRoot ? serve(mapping) : Monitor::Offer();
+  std::unique_ptr<Segment> segment(new Segment(options_, mapping, std::move(offer)));
+  goLive(*segment);
+  if (isRoot) {
+    announce();
+  }
+  awaitAll(*segment);
+  return segment;
+}
+
+std::shared_ptr<SharedMapping> Formation::found() {
+  const Layout layout{static_cast<std::size_t>(options_.size)};
+  SharedMemory memory = SharedMemory::create(layout.bytes(), str("group '", options_.group, "'"));
+  root_ = {.version = kVersion,
+           .size = static_cast<std::uint32_t>(options_.size),
+           .host = hostId(),
+           .process = encodeMark(here_),
+           .socket = Monitor::instance().socketName(),
+           .cookie = randomId()};
+  auto* header = new (memory.bytes().data()) Header;  // over zeroed bytes: all words are 0
+  std::memcpy(header->magic, kMagic, sizeof kMagic);
+  header->version = kVersion;
+  header->ranks = root_.size;
+  header->bytes = layout.bytes();
+  std::memcpy(header->cookie, root_.cookie.data(), sizeof header->cookie);
+  auto* blocks = reinterpret_cast<RankBlock*>(memory.bytes().data() + layout.blocks());
+  for (std::size_t i = 0; i < layout.ranks; ++i) {
+    blocks[i].life.prepare();
+  }
+  blocks[0].identity.pid = here_.pid;
+  blocks[0].identity.startTicks = here_.startTicks;
+  blocks[0].identity.pidNamespace = here_.pidNamespace;
+  return SharedMapping::share(
+      std::make_shared<SharedMapping>(root_.cookie, root_.socket, std::move(memory)));
+}
+
+Monitor::Offer Formation::serve(const std::shared_ptr<SharedMapping>& mapping) {
+  auto host = std::make_shared<Host>(mapping, root_, options_.settings);
+  return Monitor::instance().offer(root_.cookie, [host](std::string_view request, pid_t /*from*/) {
+    return host->answer(request);
+  });
+}
+
+void Formation::announce() {
+  const std::string record = root_.encode();
+  std::string before;  // what we believe to be there: nothing
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const std::string there =
+        textOf(options_.store->compareSet(std::string(kRootKey), asBytes(before), asBytes(record)));
+    if (there == record) {
+      return;
+    }
+    const auto other = RootRecord::decode(there);
+    const auto process = other ? decodeMark(other->process) : std::nullopt;
+    if (process && lifeOf(*process, here_) != Life::GONE) {
+      ErrorFacts known = facts();
+      known.reason = Reason::CONFIG;
+      known.what =
+          str("rank 0 of group '", options_.group, "' is claimed twice: by process ", process->pid,
+              " on ", process->host, " and by process ", here_.pid, " on ", here_.host);
+      known.hint = "give every process its own rank, and every group its own name or store prefix";
+      throw DistBackendError(std::move(known));
+    }
+    before = there;  // left by a group that died
+  }
+}
+
+std::shared_ptr<SharedMapping> Formation::join() {
+  std::optional<Deadline> successor;
+  for (;;) {
+    root_ = awaitRoot();
+    checkHost(root_);
+    if (auto mapping = ask(root_)) {
+      return mapping;
+    }
+    successor = successor ? successor : deadline_.within(kSuccessorTime);
+    if (successor->expired()) {
+      const auto process = decodeMark(root_.process);
+      const AbortCause cause{.reason = Reason::PEER_DEAD,
+                             .culprit = 0,
+                             .text = str("rank 0 (process ", process ? process->pid : -1,
+                                         ") died while group '", options_.group, "' was formed")};
+      throwCause(cause, facts(), 0);
+    }
+    pauseFor(Milliseconds(10), {.deadline = deadline_, .subject = {}});
+  }
+}
+
+RootRecord Formation::awaitRoot() {
+  try {
+    options_.store->wait({std::string(kRootKey)}, deadline_.remaining());
+    if (auto record = RootRecord::decode(textOf(options_.store->get(std::string(kRootKey))))) {
+      return *record;
+    }
+  } catch (const DistStoreError& error) {
+    if (error.reason() != Reason::TIMEOUT) {
+      throw;
+    }
+    throwCause({.reason = Reason::TIMEOUT,
+                .culprit = 0,
+                .text = str("group '", options_.group, "' was not formed in ",
+                            formatDuration(options_.timeout), ": rank 0 has not come")},
+               facts(), 0);
+  }
+  throw DistBackendError({.reason = Reason::PROTOCOL,
+                          .what = str("what rank 0 left in the store for group '", options_.group,
+                                      "' is not understood"),
+                          .hint = "all ranks must run the same version of unisono"});
+}
+
+void Formation::checkHost(const RootRecord& root) const {
+  if (root.host != hostId()) {
+    ErrorFacts known = facts();
+    known.reason = Reason::CONFIG;
+    known.what = str("group '", options_.group, "' spans several hosts: rank 0 is on '", root.host,
+                     "', rank ", options_.rank, " on '", hostId(), "'");
+    known.hint = "this version connects ranks of one host only";
+    throw DistBackendError(std::move(known));
+  }
+}
+
+/// The memory of `root`; none when its process cannot be reached.
+std::shared_ptr<SharedMapping> Formation::ask(const RootRecord& root) {
+  const JoinRequest request{.version = kVersion,
+                            .size = static_cast<std::uint32_t>(options_.size),
+                            .rank = static_cast<std::uint32_t>(options_.rank),
+                            .settings = options_.settings,
+                            .process = encodeMark(here_)};
+  Result<LocalMessage> reply =
+      askMonitor(root.socket, root.cookie, str("J", request.encode()), deadline_);
+  if (!reply.isOk()) {
+    return nullptr;
+  }
+  ByteReader in(reply.value().bytes);
+  const auto kind = in.raw(1);
+  const auto bytes = in.number<std::uint64_t>();
+  if (kind == "M" && bytes && reply.value().fd.valid()) {
+    if (auto mapping = SharedMapping::find(root.cookie)) {
+      return mapping;
+    }
+    SharedMemory memory = SharedMemory::adopt(std::move(reply.value().fd), *bytes,
+                                              str("group '", options_.group, "'"));
+    return SharedMapping::share(
+        std::make_shared<SharedMapping>(root.cookie, root.socket, std::move(memory)));
+  }
+  ErrorFacts known = facts();
+  known.reason = Reason::CONFIG;
+  known.what = str("group '", options_.group, "' refuses rank ", options_.rank, ": ",
+                   printable(std::string_view(reply.value().bytes).substr(1)));
+  known.hint = "give every process its own rank, the same size, version and settings";
+  throw DistBackendError(std::move(known));
+}
+
+void Formation::goLive(Segment& segment) {
+  RankBlock& mine = segment.block(options_.rank);
+  Monitor::instance().hold(mine.life);
+  // Release: who sees this rank live also sees that its life word is held.
+  mine.identity.state.store(static_cast<std::uint32_t>(RankState::LIVE), std::memory_order_release);
+  futexWakeAll(segment.header().formed);
+}
+
+/// Sleeps on the word that every newcomer and the last one wake.
+class FormedWaitable final : public Waitable {
+ public:
+  explicit FormedWaitable(const std::atomic<std::uint32_t>& word) : word_(word) {}
+  void sleep(Milliseconds most) override { futexWait(word_, 0, std::min(most, Milliseconds(5))); }
+
+ private:
+  const std::atomic<std::uint32_t>& word_;
+};
+
+void Formation::awaitAll(Segment& segment) {
+  std::atomic<std::uint32_t>& formed = segment.header().formed;
+  FormedWaitable on(formed);
+  const auto ready = [&] {
+    checkFormation(segment);
+    if (options_.rank != 0) {
+      return formed.load(std::memory_order_acquire) == 1;
+    }
+    bool missing = false;
+    static_cast<void>(listMissing(segment, &missing));
+    return !missing;
+  };
+  const WaitContext context{.deadline = deadline_, .subject = [&] {
+                              return str("ranks ", listMissing(segment, nullptr),
+                                         " to join group '", options_.group, "'");
+                            }};
+  if (!waitUntil(ready, context, on)) {
+    const AbortCause cause{
+        .reason = Reason::TIMEOUT,
+        .culprit = -1,
+        .reporter = options_.rank,
+        .text = str("group '", options_.group, "' was not formed in ",
+                    formatDuration(options_.timeout), ": ranks ", listMissing(segment, nullptr),
+                    " of ", options_.size, " have not come")};
+    static_cast<void>(segment.header().abort.publish(cause));
+    futexWakeAll(formed);
+    throwCause(cause, facts(), -1);
+  }
+  if (options_.rank == 0) {
+    // Before the others go on: their next group may use the same key.
+    options_.store->deleteKey(std::string(kRootKey));
+    formed.store(1, std::memory_order_release);
+    futexWakeAll(formed);
+  }
+}
+
+/// Between joining and holding its life word a rank is known by its process only.
+bool Formation::hasDied(const RankBlock& block) const {
+  const Identity& identity = block.identity;
+  const auto state = static_cast<RankState>(identity.state.load(std::memory_order_acquire));
+  if (state != RankState::JOINING) {
+    return block.life.ownerDied();
+  }
+  ProcessMark process = here_;
+  process.pid = identity.pid;
+  process.startTicks = identity.startTicks;
+  process.pidNamespace = identity.pidNamespace;
+  return lifeOf(process, here_) == Life::GONE;
+}
+
+/// Throws when somebody else ended the formation, or a member has died.
+void Formation::checkFormation(Segment& segment) {
+  AbortRecord& record = segment.header().abort;
+  if (const auto cause = record.read()) {
+    throwCause(*cause, facts(), cause->culprit);
+  }
+  for (int rank = 0; rank < options_.size; ++rank) {
+    if (hasDied(segment.block(rank))) {
+      const AbortCause cause{
+          .reason = Reason::PEER_DEAD,
+          .culprit = rank,
+          .reporter = options_.rank,
+          .text = str("rank ", rank, " (process ", segment.block(rank).identity.pid,
+                      ") died while group '", options_.group, "' was formed")};
+      static_cast<void>(record.publish(cause));
+      futexWakeAll(segment.header().formed);
+      throwCause(cause, facts(), rank);
+    }
+  }
+}
+
+/// "2, 5" who is not live yet. With `any`, only says whether there are such.
+std::string Formation::listMissing(Segment& segment, bool* any) const {
+  std::vector<std::string> missing;
+  for (int rank = 0; rank < options_.size; ++rank) {
+    const std::uint32_t state = segment.block(rank).identity.state.load(std::memory_order_acquire);
+    if (static_cast<RankState>(state) != RankState::EMPTY &&
+        static_cast<RankState>(state) != RankState::JOINING) {
+      continue;
+    }
+    if (any != nullptr) {
+      *any = true;
+      return "";
+    }
+    missing.push_back(str(rank));
+  }
+  return unisono::join(missing, ", ");
+}
+
+}  // namespace unisono::shm

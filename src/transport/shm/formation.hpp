@@ -1,0 +1,43 @@
+// Formation: how the ranks of a group find rank 0's memory, and wait for each other.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "transport/shm/root_record.hpp"
+#include "transport/shm/segment.hpp"
+
+namespace unisono::shm {
+
+class Formation {
+ public:
+  explicit Formation(const FormOptions& options);
+  std::unique_ptr<Segment> run();
+
+ private:
+  // Rank 0.
+  std::shared_ptr<SharedMapping> found();
+  Monitor::Offer serve(const std::shared_ptr<SharedMapping>& mapping);
+  void announce();
+  // The others.
+  std::shared_ptr<SharedMapping> join();
+  RootRecord awaitRoot();
+  std::shared_ptr<SharedMapping> ask(const RootRecord& root);
+  void checkHost(const RootRecord& root) const;
+  // All.
+  void goLive(Segment& segment);
+  void awaitAll(Segment& segment);
+  void checkFormation(Segment& segment);
+  bool hasDied(const RankBlock& block) const;
+  std::string listMissing(Segment& segment, bool* any) const;
+  ErrorFacts facts() const;
+
+  const FormOptions& options_;
+  const Deadline deadline_;
+  const TimePoint start_;
+  const ProcessMark here_;
+  RootRecord root_;
+};
+
+}  // namespace unisono::shm

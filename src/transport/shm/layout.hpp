@@ -1,0 +1,127 @@
+// Layout: what the ranks of a group on one host share, byte for byte.
+//
+//   header · one RankBlock per rank · one LlArea per rank · one small slot pair per rank, and one
+//   for results
+//
+// Every word has one writing side (the abort record has the first that comes). Words that peers
+// read while waiting are 128 bytes apart, because processors fetch neighbouring lines together.
+// docs/wire/shm_layout.md describes the same in prose.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "life/abort_record.hpp"
+#include "life/life_word.hpp"
+
+namespace unisono::shm {
+
+inline constexpr char kMagic[8] = {'U', 'N', 'I', 'S', 'H', 'M', '0', '1'};
+inline constexpr std::uint32_t kVersion = 1;
+inline constexpr int kMostRanks = 1024;
+
+/// A moment in the life of a group, as counted by one rank: operation, and round within it.
+/// Positions are compared by signed difference, so they may wrap.
+using Position = std::uint64_t;
+inline constexpr int kRoundBits = 24;
+constexpr Position positionOf(std::uint64_t seq, std::uint64_t round) noexcept {
+  return (seq << kRoundBits) + round;
+}
+constexpr bool reached(Position position, Position wanted) noexcept {
+  return static_cast<std::int64_t>(position - wanted) >= 0;
+}
+
+struct Header {
+  char magic[8];
+  std::uint32_t version;
+  std::uint32_t ranks;
+  std::uint64_t bytes;
+  char cookie[32];
+  alignas(128) std::atomic<std::uint32_t> formed;  // 1 once every rank is live
+  alignas(128) AbortRecord abort;
+  // Small operations of many ranks, by parity: how many have come (low 16 bits), and the sum of
+  // their signatures (the rest).
+  alignas(128) std::atomic<std::uint64_t> gathered[2];
+  alignas(128) std::atomic<Position> finished;  // the last one has put the result there
+};
+static_assert(sizeof(Header) == 1024);
+
+/// How far a rank has come in joining and leaving.
+enum class RankState : std::uint32_t { EMPTY, JOINING, LIVE, LEAVING, LEFT };
+
+/// Who a rank is. Written by rank 0's monitor before the rank knows of the memory.
+struct Identity {
+  std::atomic<std::uint32_t> state;
+  std::int32_t pid;
+  std::uint64_t startTicks;
+  std::uint64_t pidNamespace;
+};
+
+/// What a rank is doing, told before it does anything: for those who find that it is something
+/// else than what they do, and for those who tell a person whom they wait for.
+struct alignas(64) Post {
+  std::atomic<std::uint64_t> seq;  // written last
+  std::uint32_t signature;
+  std::uint8_t opType;
+  std::uint8_t dtype;
+  std::uint8_t reduceOp;
+  std::uint8_t padding;
+  std::int32_t root;
+  std::uint32_t padding2;
+  std::uint64_t count;  // elements
+};
+inline constexpr std::uint64_t kPosts = 8;  // nobody is further ahead of another
+
+/// Arrival: how far this rank's data may be read, and of which operations it is.
+struct Arrival {
+  std::atomic<Position> position;
+  std::atomic<std::uint32_t> signature[kPosts];  // by seq modulo kPosts
+};
+
+struct RankBlock {
+  LifeWord life;
+  alignas(64) Identity identity;
+  alignas(128) std::atomic<std::uint32_t> door;  // odd: this rank sleeps, ring it
+  alignas(128) Arrival arrival;
+  alignas(128) std::atomic<Position> reduced;  // its results may be read up to here
+  alignas(128) std::atomic<Position> done;     // it has read everybody's data up to here
+  alignas(128) Post posts[kPosts];
+};
+static_assert(sizeof(RankBlock) == 128 + 4 * 128 + kPosts * 64);
+
+/// A line whose last word says whether the rest is there: data and flag travel together.
+struct alignas(64) LlLine {
+  static constexpr std::size_t kPayload = 56;
+  std::byte payload[kPayload];
+  std::uint32_t signature;
+  std::atomic<std::uint32_t> seq;
+};
+static_assert(sizeof(LlLine) == 64);
+
+inline constexpr std::size_t kLlLines = 74;  // 4,144 bytes of payload
+struct LlArea {
+  LlLine lines[2][kLlLines];  // by parity of the operation's number
+};
+
+/// Room for small operations, by parity.
+inline constexpr std::size_t kSmallSlot = 4096;
+struct SmallSlots {
+  alignas(128) std::byte bytes[2][kSmallSlot];
+};
+
+/// Where things are in a segment of `ranks` ranks.
+struct Layout {
+  std::size_t ranks;
+
+  std::size_t blocks() const noexcept { return sizeof(Header); }
+  std::size_t lines() const noexcept { return blocks() + ranks * sizeof(RankBlock); }
+  std::size_t smallSlots() const noexcept { return lines() + ranks * sizeof(LlArea); }
+  std::size_t bytes() const noexcept {
+    constexpr std::size_t kPage = 4096;
+    const std::size_t end = smallSlots() + (ranks + 1) * sizeof(SmallSlots);
+    return (end + kPage - 1) / kPage * kPage;
+  }
+};
+
+}  // namespace unisono::shm

@@ -1,0 +1,218 @@
+#include "transport/shm/peer_wait.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/process.hpp"
+#include "base/str.hpp"
+#include "base/wait.hpp"
+#include "life/blame.hpp"
+
+namespace unisono::shm {
+namespace {
+
+constexpr Milliseconds kFirstSlice(1);
+constexpr Milliseconds kLongestSlice(5);
+constexpr int kSlicesPerLookAtAll = 5;
+// After so long a peer may be stopped, or dumping core: /proc knows.
+constexpr Milliseconds kProcessLook(50);
+
+RankState stateOf(const RankBlock& block) noexcept {
+  return static_cast<RankState>(block.identity.state.load(std::memory_order_acquire));
+}
+
+}  // namespace
+
+/// This rank's door: a sleep on it ends when a peer rings, or after a few milliseconds.
+class PeerWait::Door final : public Waitable {
+ public:
+  Door(PeerWait& owner, int peer)
+      : owner_(owner), peer_(peer), word_(owner.segment_.block(owner.segment_.rank()).door) {}
+  ~Door() override {
+    if (armed_) {
+      // Back to even, unless somebody has rung meanwhile.
+      std::uint32_t seen = seen_;
+      word_.compare_exchange_strong(seen, seen_ + 1, std::memory_order_relaxed);
+    }
+  }
+  Door(const Door&) = delete;
+  Door& operator=(const Door&) = delete;
+
+  void sleep(Milliseconds most) override {
+    turn_ += 1;
+    owner_.checkPeers(peer_, turn_ % kSlicesPerLookAtAll == 0);
+    if (nextLook_.expired()) {
+      owner_.checkProcess(peer_);
+      nextLook_ = Deadline::after(kProcessLook);
+    }
+    if (armed_) {
+      futexWait(word_, seen_, std::min(most, slice_));
+      slice_ = std::min(slice_ + Milliseconds(1), kLongestSlice);
+    }
+    // Marked before the caller looks again: what comes after that look finds the mark and rings.
+    seen_ = word_.fetch_or(1, std::memory_order_seq_cst) | 1U;
+    armed_ = true;
+  }
+
+ private:
+  PeerWait& owner_;
+  const int peer_;
+  std::atomic<std::uint32_t>& word_;
+  std::uint32_t seen_ = 0;
+  bool armed_ = false;
+  int turn_ = 0;
+  Milliseconds slice_ = kFirstSlice;
+  Deadline nextLook_ = Deadline::after(kProcessLook);
+};
+
+PeerWait::PeerWait(Segment& segment, int cores, std::vector<int> globalRanks, Describe describe)
+    : segment_(segment),
+      policy_(segment.size(), cores),
+      globalRanks_(std::move(globalRanks)),
+      describe_(describe) {}
+
+void PeerWait::wake(std::atomic<std::uint32_t>& door, std::uint32_t seen) noexcept {
+  if (door.compare_exchange_strong(seen, seen + 1, std::memory_order_seq_cst)) {
+    futexWakeAll(door);
+  }
+}
+
+void PeerWait::sleepUntil(int peer, Look ready) {
+  if (!operation_.deadline) {
+    operation_.start = systemClock().now();
+    operation_.deadline = Deadline::after(operation_.timeout);
+  }
+  const WaitContext context{.deadline = *operation_.deadline, .subject = [&] {
+                              return str(operation_.name, " of group '", segment_.group(),
+                                         "': ", whoIsMissing());
+                            }};
+  Door door(*this, peer);
+  if (!waitUntil(ready, context, door)) {
+    const AbortCause cause =
+        fail({.reason = Reason::TIMEOUT,
+              .culprit = peer,
+              .reporter = segment_.rank(),
+              .seq = operation_.seq,
+              .text = str(operation_.name, " timed out: Timed out waiting ",
+                          operation_.timeout.count(), "ms. ", whoIsMissing())});
+    throwCauseHere(cause);
+  }
+}
+
+void PeerWait::checkPeers(int peer, bool all) {
+  checkFailed();
+  checkMismatch(peer);
+  checkDead(peer);
+  for (int other = 0; all && other < segment_.size(); ++other) {
+    checkDead(other);
+  }
+}
+
+void PeerWait::checkDead(int peer) {
+  const RankBlock& block = segment_.block(peer);
+  const bool died = block.life.ownerDied();
+  const bool left = stateOf(block) == RankState::LEFT;
+  if (!died && !left) [[likely]] {
+    return;
+  }
+  const int world = globalRanks_[static_cast<std::size_t>(peer)];
+  const std::string who = str("rank ", world, " (process ", block.identity.pid, ") ");
+  throwCauseHere(
+      fail({.reason = left ? Reason::PEER_LEFT : Reason::PEER_DEAD,
+            .culprit = peer,
+            .reporter = segment_.rank(),
+            .seq = operation_.seq,
+            .text = left ? str(who, "has left the group, but is needed for ", operation_.name)
+                         : str(who, "has died during ", operation_.name)}));
+}
+
+void PeerWait::checkProcess(int peer) {
+  const Identity& identity = segment_.block(peer).identity;
+  static const std::uint64_t ownNamespace = thisProcess().pidNamespace;
+  if (identity.pidNamespace != ownNamespace || !isDumpingCore(identity.pid)) {
+    return;
+  }
+  const int world = globalRanks_[static_cast<std::size_t>(peer)];
+  throwCauseHere(
+      fail({.reason = Reason::PEER_DEAD,
+            .culprit = peer,
+            .reporter = segment_.rank(),
+            .seq = operation_.seq,
+            .text = str("rank ", world, " (process ", identity.pid, ") has crashed during ",
+                        operation_.name, " and is dumping core")}));
+}
+
+void PeerWait::checkMismatch(int peer) {
+  const Post& post = segment_.block(peer).posts[operation_.seq % kPosts];
+  if (post.seq.load(std::memory_order_acquire) == operation_.seq &&
+      post.signature != operation_.signature) {
+    throwMismatch(peer);
+  }
+}
+
+void PeerWait::throwMismatch(int peer) {
+  const int me = segment_.rank();
+  const auto tell = [&](int rank) {
+    return str("rank ", globalRanks_[static_cast<std::size_t>(rank)], " calls ",
+               describe_(segment_.block(rank).posts[operation_.seq % kPosts]));
+  };
+  throwCauseHere(
+      fail({.reason = Reason::MISMATCH,
+            .culprit = peer,
+            .reporter = me,
+            .seq = operation_.seq,
+            .text = str("the ranks do not call the same: ", tell(me), ", ", tell(peer))}));
+}
+
+/// "waiting for rank 3 (stopped, has called 41 operations), rank 5 (…)".
+std::string PeerWait::whoIsMissing() const {
+  std::vector<std::string> missing;
+  for (int peer = 0; peer < segment_.size(); ++peer) {
+    const RankBlock& block = segment_.block(peer);
+    std::uint64_t last = 0;
+    for (const Post& post : block.posts) {
+      last = std::max(last, post.seq.load(std::memory_order_acquire));
+    }
+    if (peer == segment_.rank() || last >= operation_.seq) {
+      continue;
+    }
+    const auto process = lookAt(block.identity.pid);
+    const char state = process ? process->state : '?';
+    missing.push_back(str("rank ", globalRanks_[static_cast<std::size_t>(peer)], " (process ",
+                          block.identity.pid, ", state ", state,
+                          state == 'T' || state == 't' ? " stopped" : "",
+                          ", last called operation ", last, ")"));
+  }
+  return missing.empty() ? "all ranks have called it, some are slow"
+                         : str("Waiting for ", unisono::join(missing, ", "));
+}
+
+AbortCause PeerWait::fail(AbortCause cause) noexcept {
+  AbortRecord& record = segment_.header().abort;
+  static_cast<void>(record.publish(cause));
+  ringAll();
+  return record.read().value_or(std::move(cause));
+}
+
+void PeerWait::throwFailed() {
+  throwCauseHere(segment_.header().abort.read().value_or(AbortCause{}));
+}
+
+void PeerWait::throwCauseHere(const AbortCause& cause) {
+  const bool known = cause.culprit >= 0 && cause.culprit < segment_.size();
+  const int world = known ? globalRanks_[static_cast<std::size_t>(cause.culprit)] : -1;
+  ErrorFacts facts{.op = operation_.name,
+                   .seq = static_cast<std::int64_t>(operation_.seq),
+                   .group = segment_.group(),
+                   .rank = segment_.rank(),
+                   .world = segment_.size()};
+  if (known) {
+    facts.pid = segment_.block(cause.culprit).identity.pid;
+  }
+  if (operation_.deadline) {
+    facts.elapsed = elapsedSince(operation_.start);
+  }
+  throwCause(cause, std::move(facts), world);
+}
+
+}  // namespace unisono::shm

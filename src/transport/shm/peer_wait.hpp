@@ -1,0 +1,116 @@
+// PeerWait: how a rank waits for words that its peers write.
+//
+// First it looks, then it yields, then it sleeps on its door; whoever publishes a word rings the
+// doors that are marked. While it sleeps it looks every few milliseconds whether the group was
+// aborted, whether a peer died, whether the peer does something else than this rank, and whether
+// the time is over; each of those ends the wait, and the group, with its cause.
+//
+// Thread safety: one thread at a time, the one that drives the group's operations.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/futex.hpp"
+#include "base/wait_policy.hpp"
+#include "transport/shm/segment.hpp"
+
+namespace unisono::shm {
+
+/// What this rank is doing, as far as waiting and its errors need to know.
+struct Operation {
+  std::uint64_t seq = 0;
+  std::uint32_t signature = 0;
+  const char* name = "";  // "all_reduce"
+  Milliseconds timeout{};
+  std::optional<Deadline> deadline = {};  // set by the first wait that is not over at once
+  TimePoint start = {};
+};
+
+class PeerWait {
+ public:
+  /// `describe` turns a rank's Post into text for a person.
+  using Describe = std::string (*)(const Post& post);
+
+  PeerWait(Segment& segment, int cores, std::vector<int> globalRanks, Describe describe);
+
+  bool isCrowded() const noexcept { return policy_.isCrowded(); }
+  Operation& operation() noexcept { return operation_; }
+
+  /// Returns when `ready()`, which reads words that rank `peer` writes. Throws DistBackendError or
+  /// DistTimeoutError, after telling all ranks why.
+  template <typename Ready>
+  void until(int peer, Ready ready) {
+    for (int i = policy_.spins(); i > 0; --i) {
+      if (ready()) [[likely]] {
+        return;
+      }
+      cpuRelax();
+    }
+    if (!policy_.yieldUntil(ready)) {
+      sleepUntil(peer, Look{[](void* data) { return (*static_cast<Ready*>(data))(); }, &ready});
+    }
+  }
+
+  /// Stores `value` for peers to see, and wakes those of them that sleep.
+  void publish(std::atomic<Position>& word, Position value) noexcept {
+    // Sequentially consistent, as is the load of each door: either we see that the peer is about
+    // to sleep, or it sees the value before it does.
+    word.exchange(value, std::memory_order_seq_cst);
+    ringAll();
+  }
+  void ringAll() noexcept {
+    for (int peer = 0; peer < segment_.size(); ++peer) {
+      ring(peer);
+    }
+  }
+  void ring(int peer) noexcept {
+    std::atomic<std::uint32_t>& door = segment_.block(peer).door;
+    std::uint32_t seen = door.load(std::memory_order_seq_cst);
+    if ((seen & 1U) != 0) [[unlikely]] {
+      wake(door, seen);
+    }
+  }
+
+  /// Ends the group: tells all ranks `cause`, unless another one was told before. Returns the one
+  /// that counts.
+  AbortCause fail(AbortCause cause) noexcept;
+  /// Throws what ended the group, if something did.
+  void checkFailed() {
+    if (segment_.header().abort.isSet()) [[unlikely]] {
+      throwFailed();
+    }
+  }
+  /// Throws for rank `peer` doing something else than this rank.
+  [[noreturn]] void throwMismatch(int peer);
+  [[noreturn]] void throwFailed();
+  [[noreturn]] void throwCauseHere(const AbortCause& cause);
+
+ private:
+  /// A predicate, without its type.
+  struct Look {
+    bool (*call)(void*);
+    void* data;
+    bool operator()() const { return call(data); }
+  };
+  class Door;
+
+  void sleepUntil(int peer, Look ready);
+  void checkPeers(int peer, bool all);
+  void checkProcess(int peer);
+  void checkDead(int peer);
+  void checkMismatch(int peer);
+  std::string whoIsMissing() const;
+  static void wake(std::atomic<std::uint32_t>& door, std::uint32_t seen) noexcept;
+
+  Segment& segment_;
+  const WaitPolicy policy_;
+  const std::vector<int> globalRanks_;
+  const Describe describe_;
+  Operation operation_;
+};
+
+}  // namespace unisono::shm

@@ -1,0 +1,37 @@
+// RootRecord: what rank 0 of a group tells the others through the store.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/process.hpp"
+
+namespace unisono::shm {
+
+struct RootRecord {
+  std::uint32_t version = 0;
+  std::uint32_t size = 0;  // of the group
+  std::string host;        // hostId()
+  std::string process;     // encodeMark()
+  std::string socket;      // of its monitor
+  std::string cookie;      // of this group
+
+  std::string encode() const;
+  static std::optional<RootRecord> decode(std::string_view bytes);
+};
+
+/// What another rank says when it asks for the memory.
+struct JoinRequest {
+  std::uint32_t version = 0;
+  std::uint32_t size = 0;
+  std::uint32_t rank = 0;
+  std::string settings;
+  std::string process;  // encodeMark()
+
+  std::string encode() const;
+  static std::optional<JoinRequest> decode(std::string_view bytes);
+};
+
+}  // namespace unisono::shm

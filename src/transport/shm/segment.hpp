@@ -1,0 +1,82 @@
+// Segment: the memory that the ranks of a group on one host share, and how they come to share it.
+//
+// Rank 0 makes it and writes into the store where its monitor can be asked for it; the others ask,
+// and prove with that that they are on the same host. Everybody holds its life word and marks
+// itself live; when all are, the group is formed. A formation ends on every rank with the same
+// cause: a rank that died, one that never came (named), two that claim one rank, members of
+// different versions or settings.
+//
+// Thread safety: form() by one thread per rank; the accessors from anywhere.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "unisono/store/store.hpp"
+
+#include "base/clock.hpp"
+#include "life/monitor.hpp"
+#include "transport/shm/layout.hpp"
+#include "transport/shm/shared_mapping.hpp"
+
+namespace unisono::shm {
+
+/// What a rank brings along to a formation.
+struct FormOptions {
+  StorePtr store;
+  int rank = 0;
+  int size = 1;
+  std::string group;     // its name, for messages
+  std::string settings;  // what all members must have set alike
+  Milliseconds timeout{};
+};
+
+class Segment {
+ public:
+  /// Meets the others. Throws DistError: TIMEOUT naming who is missing, PEER_DEAD, CONFIG,
+  /// RESOURCE; DistStoreError when the store fails.
+  static std::unique_ptr<Segment> form(const FormOptions& options);
+
+  /// Marks the rank as gone, in good order.
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return size_; }
+  const std::string& group() const noexcept { return group_; }
+
+  Header& header() const noexcept { return *reinterpret_cast<Header*>(base()); }
+  RankBlock& block(int rank) const noexcept {
+    return reinterpret_cast<RankBlock*>(base() + layout_.blocks())[rank];
+  }
+  LlArea& llArea(int rank) const noexcept {
+    return reinterpret_cast<LlArea*>(base() + layout_.lines())[rank];
+  }
+  SmallSlots& smallSlots(int rank) const noexcept {
+    return reinterpret_cast<SmallSlots*>(base() + layout_.smallSlots())[rank];
+  }
+
+  /// Where the results of small operations of many ranks go.
+  SmallSlots& results() const noexcept { return smallSlots(size_); }
+
+  /// More memory that all ranks share: rank 0 makes it, the others ask for it. Called by all ranks
+  /// at the same operation; `number` counts from 1. The result lives as long as the segment.
+  std::span<std::byte> extend(std::uint32_t number, std::size_t bytes, Deadline deadline);
+
+ private:
+  friend class Formation;
+  Segment(const FormOptions& options, std::shared_ptr<SharedMapping> mapping, Monitor::Offer offer);
+  std::byte* base() const noexcept { return mapping_->memory().bytes().data(); }
+
+  const int rank_;
+  const int size_;
+  const std::string group_;
+  const Layout layout_;
+  const std::shared_ptr<SharedMapping> mapping_;
+  const Monitor::Offer offer_;  // rank 0: what the others may ask for
+  const ForkGuard madeIn_;
+};
+
+}  // namespace unisono::shm

@@ -1,0 +1,57 @@
+#include "transport/shm/shared_mapping.hpp"
+
+namespace unisono::shm {
+namespace {
+
+struct Registry {
+  Mutex mutex;
+  std::map<std::string, std::weak_ptr<SharedMapping>> mappings UNISONO_GUARDED_BY(mutex);
+};
+
+/// Leaked: groups may live until the very end of the process.
+Registry& registry() {
+  static auto* one = new Registry;
+  return *one;
+}
+
+}  // namespace
+
+std::shared_ptr<SharedMapping> SharedMapping::find(const std::string& cookie) {
+  Registry& known = registry();
+  const MutexLock lock(known.mutex);
+  const auto found = known.mappings.find(cookie);
+  return found == known.mappings.end() ? nullptr : found->second.lock();
+}
+
+std::shared_ptr<SharedMapping> SharedMapping::share(std::shared_ptr<SharedMapping> mapping) {
+  Registry& known = registry();
+  const MutexLock lock(known.mutex);
+  std::erase_if(known.mappings, [](const auto& entry) { return entry.second.expired(); });
+  auto& entry = known.mappings[mapping->cookie()];
+  if (auto earlier = entry.lock()) {
+    return earlier;
+  }
+  entry = mapping;
+  return mapping;
+}
+
+std::optional<std::span<std::byte>> SharedMapping::extension(std::uint32_t number) {
+  const MutexLock lock(mutex_);
+  const auto found = extensions_.find(number);
+  return found == extensions_.end() ? std::nullopt : std::optional(found->second.bytes());
+}
+
+std::pair<int, std::size_t> SharedMapping::extensionDescriptor(std::uint32_t number) {
+  const MutexLock lock(mutex_);
+  const auto found = extensions_.find(number);
+  return found == extensions_.end()
+             ? std::pair(-1, std::size_t{0})
+             : std::pair(found->second.descriptor(), found->second.bytes().size());
+}
+
+std::span<std::byte> SharedMapping::addExtension(std::uint32_t number, SharedMemory memory) {
+  const MutexLock lock(mutex_);
+  return extensions_.try_emplace(number, std::move(memory)).first->second.bytes();
+}
+
+}  // namespace unisono::shm
