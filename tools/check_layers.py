@@ -20,6 +20,7 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
     "fmt/": ("src/base/",),
     "spdlog/": ("src/base/",),
     "nlohmann/": ("src/base/json", "cli/"),
+    "hwy/": ("src/reduction/",),
     "uv.h": ("src/net/",),
     "uv/": ("src/net/",),
     "CLI/": ("cli/",),

@@ -1,0 +1,113 @@
+// Kernels of float and double, and the product of complex numbers.
+#include "reduction/kernels/kernel.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "reduction/kernels/float.cpp"  // NOLINT: Highway's name
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "reduction/kernels/loops-inl.hpp"
+#include "reduction/kernels/parts-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace unisono::kernels::HWY_NAMESPACE {
+namespace {
+
+template <typename T>
+struct Real : Plain<T> {
+  static HWY_INLINE void store(typename Plain<T>::V value, std::byte* to) {
+    Plain<T>::store(withOneNan(value), to);
+  }
+};
+
+/// Codec of complex numbers: real and imaginary parts in a vector each.
+template <typename T>
+struct Complex {
+  using Tag = hn::ScalableTag<T>;
+  using Part = hn::Vec<Tag>;
+  struct V {
+    Part real;
+    Part imaginary;
+  };
+  static constexpr std::size_t kElementBytes = 2 * sizeof(T);
+  static constexpr std::size_t kMostBytes = 2 * HWY_MAX_BYTES;
+
+  static HWY_INLINE std::size_t lanes() { return hn::Lanes(Tag()); }
+  static HWY_INLINE V load(const std::byte* from) {
+    V value;
+    hn::LoadInterleaved2(Tag(), lanesAt<T>(from), value.real, value.imaginary);
+    return value;
+  }
+  static HWY_INLINE void store(V value, std::byte* to) {
+    hn::StoreInterleaved2(withOneNan(value.real), withOneNan(value.imaginary), Tag(),
+                          lanesAt<T>(to));
+  }
+  static HWY_INLINE std::size_t keptBytes() { return 2 * Keeper<Tag>::keptBytes(); }
+  static HWY_INLINE void keep(V value, std::byte* to) {
+    Keeper<Tag>::keep(value.real, to);
+    Keeper<Tag>::keep(value.imaginary, to + Keeper<Tag>::keptBytes());
+  }
+  static HWY_INLINE V kept(const std::byte* from) {
+    return {Keeper<Tag>::kept(from), Keeper<Tag>::kept(from + Keeper<Tag>::keptBytes())};
+  }
+};
+
+/// (a + bi)(c + di) by the book, also where that makes NaN of an infinite factor.
+struct ComplexProduct {
+  template <class V>
+  static HWY_INLINE V apply(V x, V y) {
+    return {hn::Sub(hn::Mul(x.real, y.real), hn::Mul(x.imaginary, y.imaginary)),
+            hn::Add(hn::Mul(x.real, y.imaginary), hn::Mul(x.imaginary, y.real))};
+  }
+};
+
+template <typename T>
+constexpr Row realRow() {
+  return {&Loops<Real<T>, Sum, AsItIs>::run,
+          &Loops<Real<T>, Sum, Quotient>::run,
+          &Loops<Real<T>, Product, AsItIs>::run,
+          &Loops<Real<T>, Min, AsItIs>::run,
+          &Loops<Real<T>, Max, AsItIs>::run,
+          nullptr,
+          nullptr,
+          nullptr,
+          &Loops<Real<T>, Sum, Scaled>::run};
+}
+
+template <typename T>
+constexpr Row complexRow() {
+  return {nullptr, nullptr, &Loops<Complex<T>, ComplexProduct, AsItIs>::run};
+}
+
+constexpr Row kRows[] = {realRow<float>(), realRow<double>(), complexRow<float>(),
+                         complexRow<double>()};
+
+const Row* rows() {
+  return kRows;
+}
+
+}  // namespace
+}  // namespace unisono::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace unisono::kernels {
+
+HWY_EXPORT(rows);
+
+const Row& floatRow(DType type) {
+  const Row* all = HWY_DYNAMIC_DISPATCH(rows)();
+  switch (type) {
+    case DType::FLOAT32:
+      return all[0];
+    case DType::FLOAT64:
+      return all[1];
+    case DType::COMPLEX64:
+      return all[2];
+    default:
+      return all[3];
+  }
+}
+
+}  // namespace unisono::kernels
+#endif

@@ -1,0 +1,210 @@
+// The loops of every kernel, for the instruction set that is being compiled.
+//
+// A kernel is put together from three parts, each a few lines:
+//
+//   Codec   how elements lie in memory and in vectors: load, store, and keep/kept for an
+//           accumulator that outlives a register
+//   Op      what becomes of two vectors
+//   Finish  what happens to the result before it is stored, once
+//
+// Every element goes through the same operations in the same order whatever the loop, the width of
+// the vectors and the place of the element, so all instruction sets give the same bits.
+//
+// Included once for each instruction set (hwy/foreach_target.h), hence the guard.
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <hwy/highway.h>
+
+#if defined(UNISONO_REDUCTION_LOOPS) == defined(HWY_TARGET_TOGGLE)
+#ifdef UNISONO_REDUCTION_LOOPS
+#undef UNISONO_REDUCTION_LOOPS
+#else
+#define UNISONO_REDUCTION_LOOPS
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace unisono::kernels::HWY_NAMESPACE {
+
+/// Copies fewer bytes than a vector has, without a call: moves of a power of two that may overlap.
+HWY_INLINE void copyFew(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (bytes >= 16) {
+    for (std::size_t at = 0; at + 16 < bytes; at += 16) {
+      std::memcpy(to + at, from + at, 16);
+    }
+    std::memcpy(to + bytes - 16, from + bytes - 16, 16);
+  } else if (bytes >= 8) {
+    std::memcpy(to, from, 8);
+    std::memcpy(to + bytes - 8, from + bytes - 8, 8);
+  } else if (bytes >= 4) {
+    std::memcpy(to, from, 4);
+    std::memcpy(to + bytes - 4, from + bytes - 4, 4);
+  } else if (bytes >= 2) {
+    std::memcpy(to, from, 2);
+    std::memcpy(to + bytes - 2, from + bytes - 2, 2);
+  } else if (bytes == 1) {
+    *to = *from;
+  }
+}
+
+template <class Codec, class Op, class Finish>
+class Loops {
+ public:
+  /// A Kernel. Whole vectors are taken from the start; the last one ends with the last element and
+  /// may overlap the one before it. It is computed first, while the sources are what they were,
+  /// and stored last.
+  static HWY_NOINLINE void run(std::byte* const* into, std::size_t intoCount,
+                               const std::byte* const* sources, std::size_t sourceCount,
+                               std::size_t elements, double number) {
+    const Finish finish(number);
+    const Target target{into, intoCount};
+    const std::size_t step = stepBytes();
+    const std::size_t bytes = elements * Codec::kElementBytes;
+    if (bytes < step) {
+      few(target, sources, sourceCount, bytes, finish);
+      return;
+    }
+    const std::size_t end = bytes - step;
+    const V last = finish(combine(sources, sourceCount, end));
+    if (sourceCount == 2 && intoCount == 1) {
+      two(into[0], sources[0], sources[1], end, finish);
+    } else if (sourceCount <= kOnePass) {
+      several(target, sources, sourceCount, end, finish);
+    } else {
+      many(target, sources, sourceCount, end, finish);
+    }
+    target.store(last, end);
+  }
+
+ private:
+  using V = typename Codec::V;
+
+  // With more sources than this the processor no longer foresees what is read from each of them
+  // next, and it pays to stay with one source for a while.
+  static constexpr std::size_t kOnePass = 8;
+  static constexpr std::size_t kBlockBytes = 8192;  // of accumulators: a quarter of the L1 cache
+
+  struct Target {
+    std::byte* const* into;
+    std::size_t count;
+
+    HWY_INLINE void store(V value, std::size_t at) const {
+      for (std::size_t i = 0; i < count; ++i) {
+        Codec::store(value, into[i] + at);
+      }
+    }
+  };
+
+  static HWY_INLINE std::size_t stepBytes() { return Codec::lanes() * Codec::kElementBytes; }
+
+  /// One vector of the result, before Finish.
+  static HWY_INLINE V combine(const std::byte* const* sources, std::size_t count, std::size_t at) {
+    V result = Codec::load(sources[0] + at);
+    for (std::size_t i = 1; i < count; ++i) {
+      result = Op::apply(result, Codec::load(sources[i] + at));
+    }
+    return result;
+  }
+
+  /// Less than one vector: through a buffer that has room for a whole one.
+  static HWY_INLINE void few(const Target& target, const std::byte* const* sources,
+                             std::size_t count, std::size_t bytes, const Finish& finish) {
+    if (bytes == 0) {
+      return;
+    }
+    alignas(64) std::byte buffer[Codec::kMostBytes] = {};
+    copyFew(buffer, sources[0], bytes);
+    V result = Codec::load(buffer);
+    for (std::size_t i = 1; i < count; ++i) {
+      copyFew(buffer, sources[i], bytes);
+      result = Op::apply(result, Codec::load(buffer));
+    }
+    Codec::store(finish(result), buffer);
+    for (std::size_t i = 0; i < target.count; ++i) {
+      copyFew(target.into[i], buffer, bytes);
+    }
+  }
+
+  /// The vectors that begin before `end`, of two sources.
+  static HWY_INLINE void two(std::byte* into, const std::byte* a, const std::byte* b,
+                             std::size_t end, const Finish& finish) {
+    const std::size_t step = stepBytes();
+    std::size_t at = 0;
+    for (; at + 4 * step <= end; at += 4 * step) {
+      const std::size_t at1 = at + step;
+      const std::size_t at2 = at1 + step;
+      const std::size_t at3 = at2 + step;
+      const V r0 = finish(Op::apply(Codec::load(a + at), Codec::load(b + at)));
+      const V r1 = finish(Op::apply(Codec::load(a + at1), Codec::load(b + at1)));
+      const V r2 = finish(Op::apply(Codec::load(a + at2), Codec::load(b + at2)));
+      const V r3 = finish(Op::apply(Codec::load(a + at3), Codec::load(b + at3)));
+      Codec::store(r0, into + at);
+      Codec::store(r1, into + at1);
+      Codec::store(r2, into + at2);
+      Codec::store(r3, into + at3);
+    }
+    for (; at < end; at += step) {
+      Codec::store(finish(Op::apply(Codec::load(a + at), Codec::load(b + at))), into + at);
+    }
+  }
+
+  /// The same of any number of sources: one pass, four vectors under way.
+  static HWY_INLINE void several(const Target& target, const std::byte* const* sources,
+                                 std::size_t count, std::size_t end, const Finish& finish) {
+    const std::size_t step = stepBytes();
+    std::size_t at = 0;
+    for (; at + 4 * step <= end; at += 4 * step) {
+      const std::byte* from = sources[0] + at;
+      V r0 = Codec::load(from);
+      V r1 = Codec::load(from + step);
+      V r2 = Codec::load(from + 2 * step);
+      V r3 = Codec::load(from + 3 * step);
+      for (std::size_t i = 1; i < count; ++i) {
+        from = sources[i] + at;
+        r0 = Op::apply(r0, Codec::load(from));
+        r1 = Op::apply(r1, Codec::load(from + step));
+        r2 = Op::apply(r2, Codec::load(from + 2 * step));
+        r3 = Op::apply(r3, Codec::load(from + 3 * step));
+      }
+      target.store(finish(r0), at);
+      target.store(finish(r1), at + step);
+      target.store(finish(r2), at + 2 * step);
+      target.store(finish(r3), at + 3 * step);
+    }
+    for (; at < end; at += step) {
+      target.store(finish(combine(sources, count, at)), at);
+    }
+  }
+
+  /// The same of very many sources: block by block, each source in turn.
+  static HWY_INLINE void many(const Target& target, const std::byte* const* sources,
+                              std::size_t count, std::size_t end, const Finish& finish) {
+    alignas(64) std::byte block[kBlockBytes];
+    const std::size_t step = stepBytes();
+    const std::size_t kept = Codec::keptBytes();
+    const std::size_t most = kBlockBytes / kept;
+    for (std::size_t start = 0; start < end; start += most * step) {
+      const std::size_t vectors = std::min(most, (end - start + step - 1) / step);
+      for (std::size_t v = 0; v < vectors; ++v) {
+        Codec::keep(combine(sources, 2, start + v * step), block + v * kept);
+      }
+      for (std::size_t i = 2; i < count - 1; ++i) {
+        const std::byte* from = sources[i] + start;
+        for (std::size_t v = 0; v < vectors; ++v) {
+          const V sum = Op::apply(Codec::kept(block + v * kept), Codec::load(from + v * step));
+          Codec::keep(sum, block + v * kept);
+        }
+      }
+      const std::byte* from = sources[count - 1] + start;
+      for (std::size_t v = 0; v < vectors; ++v) {
+        const V sum = Op::apply(Codec::kept(block + v * kept), Codec::load(from + v * step));
+        target.store(finish(sum), start + v * step);
+      }
+    }
+  }
+};
+
+}  // namespace unisono::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
