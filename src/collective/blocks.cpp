@@ -1,0 +1,174 @@
+#include "collective/blocks.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "base/str.hpp"
+#include "collective/shares.hpp"
+#include "reduction/copy.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr std::size_t kSmallestChunk = 16U << 10U;
+
+std::size_t roundUp(std::size_t bytes) noexcept {
+  return (bytes + 63) / 64 * 64;
+}
+
+/// A quarter of the block, so that giver and takers work at the same time.
+std::size_t shareChunk(std::size_t largest, std::size_t most) noexcept {
+  if (largest <= shm::kSmallSlot) {
+    return largest;
+  }
+  return std::clamp(roundUp(largest / 4), std::min(kSmallestChunk, most), most);
+}
+
+void copyOwn(Block to, ConstBlock from) {
+  // In place: a rank's own block often is where it goes.
+  if (!to.empty() && to.data() != from.data()) {
+    std::memmove(to.data(), from.data(), to.size());
+  }
+}
+
+template <typename Blocks>
+std::size_t largestOf(const Blocks& blocks) noexcept {
+  std::size_t largest = 0;
+  for (const auto& block : blocks) {
+    largest = std::max(largest, block.size());
+  }
+  return largest;
+}
+
+}  // namespace
+
+void shareBlocks(shm::Arena& arena, ConstBlock mine, std::span<const Block> take,
+                 std::span<const int> givers) {
+  const int me = arena.rank();
+  const std::size_t largest = std::max(largestOf(take), mine.size());
+  const std::size_t chunk = std::max<std::size_t>(shareChunk(largest, arena.mostChunk()), 1);
+  const std::size_t rounds = std::max<std::size_t>(roundsFor(largest, chunk), 1);
+  const bool gives = std::find(givers.begin(), givers.end(), me) != givers.end();
+  arena.useSlots(chunk, rounds);
+  for (std::size_t round = 0; round < rounds; ++round) {
+    if (gives) {
+      const Range part = roundOf(mine.size(), chunk, round);
+      arena.awaitRoom(round);
+      copyBytes(arena.slot(me, round), mine.data() + part.begin, part.size);
+      arena.arrive(round);
+    }
+    for (const int peer : givers) {
+      const Block& block = take[static_cast<std::size_t>(peer)];
+      if (peer == me || (round > 0 && block.size() <= round * chunk)) {
+        continue;
+      }
+      const Range part = roundOf(block.size(), chunk, round);
+      arena.awaitArrival(peer, round);
+      copyBytes(block.data() + part.begin, arena.slot(peer, round), part.size);
+    }
+    if (round + arena.depth() < rounds) {
+      arena.release(round);
+    }
+  }
+  if (gives) {
+    copyOwn(take[static_cast<std::size_t>(me)], mine);
+  }
+}
+
+namespace {
+
+/// One exchange of blocks of their own. The slot of round 0 begins with the sizes of all blocks,
+/// so that a taker who expects another size finds out before it reads.
+class Deal {
+ public:
+  Deal(shm::Arena& arena, std::span<const ConstBlock> give, std::span<const Block> take,
+       std::span<const int> givers)
+      : arena_(arena), give_(give), take_(take), givers_(givers) {
+    const auto ranks = static_cast<std::size_t>(arena.size());
+    table_ = roundUp(ranks * sizeof(std::uint64_t));
+    // The same on all ranks, who know only the sizes of their own blocks.
+    piece_ = (arena.mostChunk() - table_) / ranks / 64 * 64;
+    const std::size_t largest = std::max(largestOf(give), largestOf(take));
+    rounds_ = std::max<std::size_t>(roundsFor(largest, piece_), 1);
+  }
+
+  void run() {
+    const int me = arena_.rank();
+    const bool gives = std::find(givers_.begin(), givers_.end(), me) != givers_.end();
+    // Always the ring: whether small slots would do, a rank cannot know of the others.
+    arena_.useSlots(arena_.mostChunk(), 2);
+    for (std::size_t round = 0; round < rounds_; ++round) {
+      if (gives) {
+        fill(round);
+      }
+      for (const int peer : givers_) {
+        if (peer != me) {
+          read(peer, round);
+        }
+      }
+      if (round + arena_.depth() < rounds_) {
+        arena_.release(round);
+      }
+    }
+    if (gives) {
+      copyOwn(take_[static_cast<std::size_t>(me)], give_[static_cast<std::size_t>(me)]);
+    }
+  }
+
+ private:
+  void fill(std::size_t round) {
+    arena_.awaitRoom(round);
+    std::byte* slot = arena_.slot(arena_.rank(), round);
+    for (std::size_t peer = 0; peer < give_.size(); ++peer) {
+      const std::uint64_t size = give_[peer].size();
+      std::memcpy(slot + peer * sizeof size, &size, sizeof size);
+      const Range part = roundOf(size, piece_, round);
+      if (static_cast<int>(peer) != arena_.rank()) {
+        copyBytes(slot + table_ + peer * piece_, give_[peer].data() + part.begin, part.size);
+      }
+    }
+    arena_.arrive(round);
+  }
+
+  void read(int peer, std::size_t round) {
+    const Block& block = take_[static_cast<std::size_t>(peer)];
+    if (round > 0 && block.size() <= round * piece_) {
+      return;
+    }
+    arena_.awaitArrival(peer, round);
+    const auto me = static_cast<std::size_t>(arena_.rank());
+    const std::byte* slot = arena_.slot(peer, round);
+    std::uint64_t size = 0;
+    std::memcpy(&size, slot + me * sizeof size, sizeof size);
+    if (size != block.size()) {
+      shm::PeerWait& wait = arena_.wait();
+      wait.throwCauseHere(wait.fail({.reason = Reason::MISMATCH,
+                                     .culprit = peer,
+                                     .reporter = arena_.rank(),
+                                     .seq = arena_.seq(),
+                                     .text = str("rank ", peer, " gives ", size, " bytes to rank ",
+                                                 me, ", which expects ", block.size())}));
+    }
+    const Range part = roundOf(block.size(), piece_, round);
+    copyBytes(block.data() + part.begin, slot + table_ + me * piece_, part.size);
+  }
+
+  shm::Arena& arena_;
+  const std::span<const ConstBlock> give_;
+  const std::span<const Block> take_;
+  const std::span<const int> givers_;
+  std::size_t table_ = 0;
+  std::size_t piece_ = 0;
+  std::size_t rounds_ = 0;
+};
+
+}  // namespace
+
+void dealBlocks(shm::Arena& arena, std::span<const ConstBlock> give, std::span<const Block> take,
+                std::span<const int> givers) {
+  Deal(arena, give, take, givers).run();
+}
+
+}  // namespace unisono

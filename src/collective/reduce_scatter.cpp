@@ -1,0 +1,59 @@
+#include "collective/reduce_scatter.hpp"
+
+#include <algorithm>
+
+#include "collective/shares.hpp"
+#include "collective/sources.hpp"
+#include "reduction/copy.hpp"
+
+namespace unisono {
+
+void reduceScatterSlots(shm::Arena& arena, std::span<const ConstBlock> give, Block out,
+                        const Reduction& reduction) {
+  const auto me = static_cast<std::size_t>(arena.rank());
+  const std::size_t width = reduction.elementSize();
+  const std::size_t most = arena.mostChunk() / give.size() / 64 * 64;
+  std::size_t largest = 0;
+  for (const ConstBlock& block : give) {
+    largest = std::max(largest, block.size());
+  }
+  const std::size_t piece = std::clamp<std::size_t>((largest + 63) / 64 * 64, 64, most);
+  const std::size_t rounds = std::max<std::size_t>(roundsFor(largest, piece), 1);
+  arena.useSlots(piece * give.size(), rounds);
+
+  const auto copyIn = [&](std::size_t round) {
+    arena.awaitRoom(round);
+    for (std::size_t peer = 0; peer < give.size(); ++peer) {
+      const Range part = roundOf(give[peer].size(), piece, round);
+      if (peer != me) {
+        copyBytes(arena.slot(arena.rank(), round) + peer * piece, give[peer].data() + part.begin,
+                  part.size);
+      }
+    }
+    arena.arrive(round);
+  };
+  Sources sources(arena.size());
+  copyIn(0);
+  for (std::size_t round = 0; round < rounds; ++round) {
+    if (round + 1 < rounds) {
+      copyIn(round + 1);
+    }
+    const Range part = roundOf(out.size(), piece, round);
+    for (int peer = 0; peer < arena.size(); ++peer) {
+      if (peer == arena.rank()) {
+        sources.set(peer, give[me].data() + part.begin);
+      } else {
+        arena.awaitArrival(peer, round);
+        sources.set(peer, arena.slot(peer, round) + me * piece);
+      }
+    }
+    if (part.size > 0) {
+      reduction.reduce(out.data() + part.begin, sources.span(), part.size / width);
+    }
+    if (round + arena.depth() < rounds) {
+      arena.release(round);
+    }
+  }
+}
+
+}  // namespace unisono

@@ -1,0 +1,40 @@
+// Shares: how elements are cut into as many parts as there are ranks.
+//
+// All parts but the last few have the same size, a multiple of 64 bytes where there is enough, so
+// that no cache line belongs to two ranks. Pure arithmetic.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+namespace unisono {
+
+/// Part of a buffer, in bytes.
+struct Range {
+  std::size_t begin = 0;
+  std::size_t size = 0;
+
+  std::size_t end() const noexcept { return begin + size; }
+  bool operator==(const Range&) const = default;
+};
+
+/// The part of `rank` when `bytes` bytes are cut for `ranks` ranks at multiples of `width`, the
+/// size of an element (which divides 64, or is divided by it).
+constexpr Range shareOf(std::size_t bytes, int ranks, int rank, std::size_t width) noexcept {
+  const std::size_t grain = std::max<std::size_t>(width, 64);
+  const auto count = static_cast<std::size_t>(ranks);
+  const std::size_t part = ((bytes + count - 1) / count + grain - 1) / grain * grain;
+  const std::size_t begin = std::min(bytes, part * static_cast<std::size_t>(rank));
+  return {begin, std::min(bytes - begin, part)};
+}
+
+/// The bytes of round `round` when `bytes` bytes go by in rounds of `chunk`.
+constexpr Range roundOf(std::size_t bytes, std::size_t chunk, std::size_t round) noexcept {
+  const std::size_t begin = std::min(bytes, chunk * round);
+  return {begin, std::min(bytes - begin, chunk)};
+}
+constexpr std::size_t roundsFor(std::size_t bytes, std::size_t chunk) noexcept {
+  return (bytes + chunk - 1) / chunk;
+}
+
+}  // namespace unisono

@@ -1,0 +1,162 @@
+// Every way to do an all-reduce gives the same bits: those of reducing in the order of the ranks.
+#include <gmock/gmock.h>
+#include <numeric>
+
+#include "collective/selection.hpp"
+#include "support/thread_world.hpp"
+
+namespace unisono {
+namespace {
+
+using test::operate;
+using test::ThreadWorld;
+
+/// Bytes of which no two ranks and no two elements have the same.
+std::vector<std::byte> contribution(int rank, std::size_t elements, DType type) {
+  std::vector<std::byte> bytes(elements * elementSize(type));
+  visit(type, [&]<typename T>(std::type_identity<T>) {
+    for (std::size_t i = 0; i < elements; ++i) {
+      const auto value =
+          static_cast<float>((i * 7 + static_cast<std::size_t>(rank) * 13) % 61) - 30;
+      const T element = [&] {
+        if constexpr (std::is_constructible_v<T, float>) {
+          return T(value);
+        } else {
+          return static_cast<T>(value);
+        }
+      }();
+      std::memcpy(bytes.data() + i * sizeof(T), &element, sizeof(T));
+    }
+  });
+  return bytes;
+}
+
+std::vector<std::byte> expected(int ranks, std::size_t elements, DType type,
+                                const Reduction& reduction) {
+  std::vector<std::vector<std::byte>> all;
+  std::vector<const std::byte*> sources;
+  for (int rank = 0; rank < ranks; ++rank) {
+    all.push_back(contribution(rank, elements, type));
+    sources.push_back(all.back().data());
+  }
+  std::vector<std::byte> result(elements * elementSize(type));
+  reduction.reduce(result.data(), sources, elements);
+  return result;
+}
+
+struct Case {
+  AllreduceAlgorithm algorithm;
+  int ranks;
+  int cores;
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const AllreduceAlgorithm& algorithm : allreduceAlgorithms()) {
+    for (int ranks = 1; ranks <= 9; ++ranks) {
+      all.push_back({algorithm, ranks, ranks % 2 == 0 ? ranks : 2});
+    }
+  }
+  return all;
+}
+
+class AllreduceTest : public ::testing::TestWithParam<Case> {
+ protected:
+  void check(ThreadWorld& world, DType type, ReduceOp op, std::size_t elements, bool inPlace) {
+    const Case& shape = GetParam();
+    const Reduction reduction = Reduction::of(type, op, shape.ranks);
+    const std::size_t bytes = elements * reduction.elementSize();
+    if (!shape.algorithm.applies({bytes, reduction.elementSize(), shape.ranks, false})) {
+      return;
+    }
+    const std::vector<std::byte> right = expected(shape.ranks, elements, type, reduction);
+    world.run([&](shm::Arena& arena) {
+      std::vector<std::byte> in = contribution(arena.rank(), elements, type);
+      std::vector<std::byte> out(bytes + 1, std::byte{0x5A});
+      std::byte* into = inPlace ? in.data() : out.data();
+      operate(arena, [&] { shape.algorithm.run(arena, {in.data(), into, elements}, reduction); });
+      ASSERT_EQ(std::memcmp(into, right.data(), bytes), 0)
+          << name(type) << " " << elements << " elements, rank " << arena.rank();
+      ASSERT_EQ(out.back(), std::byte{0x5A});
+    });
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Shapes, AllreduceTest, ::testing::ValuesIn(cases()), [](const auto& shape) {
+  return std::string(shape.param.algorithm.name) + "With" + std::to_string(shape.param.ranks);
+});
+
+TEST_P(AllreduceTest, GivesTheBitsOfReducingInTheOrderOfRanks) {
+  ThreadWorld world(GetParam().ranks, {.cores = GetParam().cores});
+  for (const std::size_t elements : {1U, 2U, 3U, 13U, 14U, 15U, 16U, 17U, 100U, 1000U, 1023U, 1025U,
+                                     4097U, 20'000U, 70'001U, 300'000U}) {
+    check(world, DType::FLOAT32, ReduceOp::SUM, elements, elements % 2 == 0);
+  }
+}
+
+TEST_P(AllreduceTest, DoesEveryTypeAndOperation) {
+  ThreadWorld world(GetParam().ranks, {.cores = GetParam().cores});
+  for (int type = 0; type < kDTypeCount; ++type) {
+    for (const std::size_t elements : {3U, 257U, 9000U}) {
+      check(world, static_cast<DType>(type), ReduceOp::SUM, elements, true);
+    }
+  }
+  for (const ReduceOp op : {ReduceOp::PRODUCT, ReduceOp::MIN, ReduceOp::MAX, ReduceOp::AVG}) {
+    check(world, DType::BFLOAT16, op, 777, false);
+    check(world, DType::INT32, op, 5000, true);
+  }
+  check(world, DType::UINT8, ReduceOp::BXOR, 70'000, true);
+}
+
+TEST_P(AllreduceTest, SizesMayFollowEachOtherInAnyOrder) {
+  ThreadWorld world(GetParam().ranks, {.cores = GetParam().cores});
+  const Case& shape = GetParam();
+  const Reduction sum = Reduction::of(DType::INT64, ReduceOp::SUM, shape.ranks);
+  world.run([&](shm::Arena& arena) {
+    std::size_t elements = 1;
+    for (int turn = 0; turn < 200; ++turn) {
+      elements = elements * 48'271 % 50'021;
+      if (!shape.algorithm.applies({elements * 8, 8, shape.ranks, false})) {
+        elements = 1 + elements % 500;
+      }
+      std::vector<std::int64_t> data(elements);
+      std::iota(data.begin(), data.end(), turn + arena.rank());
+      auto* bytes = reinterpret_cast<std::byte*>(data.data());
+      operate(arena, [&] { shape.algorithm.run(arena, {bytes, bytes, elements}, sum); });
+      const int ranks = shape.ranks;
+      for (std::size_t i = 0; i < elements; ++i) {
+        const std::int64_t right =
+            ranks * (static_cast<std::int64_t>(i) + turn) + ranks * (ranks - 1) / 2;
+        ASSERT_EQ(data[i], right) << "turn " << turn << ", element " << i;
+      }
+    }
+  });
+}
+
+TEST_P(AllreduceTest, AsAReduceItTouchesTheTakersOutputOnly) {
+  const Case& shape = GetParam();
+  ThreadWorld world(shape.ranks, {.cores = shape.cores});
+  const Reduction sum = Reduction::of(DType::FLOAT32, ReduceOp::SUM, shape.ranks);
+  for (int turn = 0; turn < 30; ++turn) {
+    const int root = turn % shape.ranks;
+    const std::size_t elements = turn % 3 == 0 ? 3 : turn % 3 == 1 ? 900 : 100'000;
+    if (!shape.algorithm.applies({elements * 4, 4, shape.ranks, false})) {
+      continue;
+    }
+    world.run([&](shm::Arena& arena) {
+      std::vector<float> data(elements, static_cast<float>(arena.rank() + 1));
+      auto* bytes = reinterpret_cast<std::byte*>(data.data());
+      operate(
+          arena,
+          [&] {
+            shape.algorithm.run(arena, {bytes, bytes, elements, root}, sum);
+          },
+          false);
+      const int right =
+          arena.rank() == root ? shape.ranks * (shape.ranks + 1) / 2 : arena.rank() + 1;
+      ASSERT_THAT(data, ::testing::Each(static_cast<float>(right)));
+    });
+  }
+}
+
+}  // namespace
+}  // namespace unisono

@@ -1,0 +1,220 @@
+#include "collective/blocks.hpp"
+
+#include <gmock/gmock.h>
+#include <numeric>
+
+#include "collective/barrier.hpp"
+#include "collective/reduce_scatter.hpp"
+#include "store/expect.hpp"
+#include "support/thread_world.hpp"
+
+namespace unisono {
+namespace {
+
+using test::operate;
+using test::textOf;
+using test::ThreadWorld;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+using Bytes = std::vector<std::byte>;
+
+/// What rank `from` gives to rank `to`; a byte of it depends on both and on its place.
+Bytes block(int from, int to, std::size_t size) {
+  Bytes bytes(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    bytes[i] =
+        static_cast<std::byte>(static_cast<std::size_t>(from * 31 + to * 7) + i * 3 + i / 251);
+  }
+  return bytes;
+}
+
+std::vector<int> everybody(int ranks) {
+  std::vector<int> all(static_cast<std::size_t>(ranks));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+class BlocksTest : public ::testing::TestWithParam<int> {
+ protected:
+  int ranks() const { return GetParam(); }
+  std::size_t count() const { return static_cast<std::size_t>(ranks()); }
+};
+INSTANTIATE_TEST_SUITE_P(Ranks, BlocksTest, ::testing::Range(1, 10));
+
+constexpr std::size_t kSizes[] = {0, 1, 63, 64, 65, 4096, 4097, 40'000, 1'000'003};
+
+TEST_P(BlocksTest, EverybodyGetsEverybodysBlock) {
+  ThreadWorld world(ranks());
+  world.run([&](shm::Arena& arena) {
+    for (const std::size_t size : kSizes) {
+      // Of different sizes: rank p gives size / (p + 1).
+      std::vector<Bytes> got;
+      for (int peer = 0; peer < ranks(); ++peer) {
+        got.emplace_back(size / static_cast<std::size_t>(peer + 1));
+      }
+      const std::vector<Block> take(got.begin(), got.end());
+      const Bytes mine = block(arena.rank(), 0, size / static_cast<std::size_t>(arena.rank() + 1));
+      operate(arena, [&] { shareBlocks(arena, mine, take, everybody(ranks())); });
+      for (int peer = 0; peer < ranks(); ++peer) {
+        const Bytes& theirs = got[static_cast<std::size_t>(peer)];
+        ASSERT_EQ(theirs, block(peer, 0, theirs.size())) << "of rank " << peer;
+      }
+    }
+  });
+}
+
+TEST_P(BlocksTest, EverybodyGetsTheRootsBlock) {
+  ThreadWorld world(ranks());
+  world.run([&](shm::Arena& arena) {
+    int root = 0;
+    for (int turn = 0; turn < 3; ++turn) {
+      for (const std::size_t size : kSizes) {
+        root = (root + 1) % ranks();
+        Bytes data = arena.rank() == root ? block(root, 0, size) : Bytes(size);
+        std::vector<Block> take(count());
+        take[static_cast<std::size_t>(root)] = data;
+        const ConstBlock mine = arena.rank() == root ? ConstBlock(data) : ConstBlock();
+        const std::vector<int> giver = {root};
+        operate(
+            arena, [&] { shareBlocks(arena, mine, take, giver); }, false);
+        ASSERT_EQ(data, block(root, 0, size));
+      }
+    }
+  });
+}
+
+TEST_P(BlocksTest, TheRootGetsEverybodysBlock) {
+  ThreadWorld world(ranks());
+  world.run([&](shm::Arena& arena) {
+    int root = 0;
+    for (const std::size_t size : kSizes) {
+      root = (root + 1) % ranks();
+      const bool isRoot = arena.rank() == root;
+      std::vector<Bytes> got(count(), Bytes(isRoot ? size : 0));
+      const std::vector<Block> take(got.begin(), got.end());
+      const Bytes mine = block(arena.rank(), 0, size);
+      const std::vector<int> givers = isRoot ? everybody(ranks()) : std::vector{arena.rank()};
+      operate(
+          arena, [&] { shareBlocks(arena, mine, take, givers); }, isRoot);
+      for (int peer = 0; isRoot && peer < ranks(); ++peer) {
+        ASSERT_EQ(got[static_cast<std::size_t>(peer)], block(peer, 0, size));
+      }
+    }
+  });
+}
+
+TEST_P(BlocksTest, EverybodyGetsItsOwnOfEverybodysBlocks) {
+  ThreadWorld world(ranks());
+  // What rank a gives to rank b is of any size.
+  const auto sizeOf = [](std::size_t size, int from, int to) {
+    return size * static_cast<std::size_t>((from * 3 + to * 5) % 4) / 2;
+  };
+  world.run([&](shm::Arena& arena) {
+    const int me = arena.rank();
+    for (const std::size_t size : kSizes) {
+      std::vector<Bytes> given;
+      std::vector<Bytes> got;
+      for (int peer = 0; peer < ranks(); ++peer) {
+        given.push_back(block(me, peer, sizeOf(size, me, peer)));
+        got.emplace_back(sizeOf(size, peer, me));
+      }
+      const std::vector<ConstBlock> give(given.begin(), given.end());
+      const std::vector<Block> take(got.begin(), got.end());
+      operate(arena, [&] { dealBlocks(arena, give, take, everybody(ranks())); });
+      for (int peer = 0; peer < ranks(); ++peer) {
+        ASSERT_EQ(got[static_cast<std::size_t>(peer)], block(peer, me, sizeOf(size, peer, me)));
+      }
+    }
+  });
+}
+
+TEST_P(BlocksTest, EverybodyGetsItsOwnOfTheRootsBlocks) {
+  ThreadWorld world(ranks());
+  world.run([&](shm::Arena& arena) {
+    int root = 0;
+    for (const std::size_t size : kSizes) {
+      root = (root + 1) % ranks();
+      const bool isRoot = arena.rank() == root;
+      std::vector<Bytes> given;
+      for (int peer = 0; peer < ranks(); ++peer) {
+        given.push_back(isRoot ? block(root, peer, size) : Bytes());
+      }
+      Bytes got(size);
+      const std::vector<ConstBlock> give(given.begin(), given.end());
+      std::vector<Block> take(count());
+      take[static_cast<std::size_t>(root)] = got;
+      const std::vector<int> giver = {root};
+      operate(
+          arena, [&] { dealBlocks(arena, give, take, giver); }, false);
+      ASSERT_EQ(got, block(root, arena.rank(), size));
+    }
+  });
+}
+
+TEST(DealBlocksTest, TellsBothSidesWhenTheyMeanDifferentSizes) {
+  ThreadWorld world(2);
+  const auto thrown = world.outcomes([](shm::Arena& arena) {
+    const bool first = arena.rank() == 0;
+    const Bytes mine(first ? 100 : 50);
+    Bytes other(50);
+    const std::vector<ConstBlock> give = {first ? ConstBlock() : mine, first ? mine : ConstBlock()};
+    std::vector<Block> take(2);
+    take[first ? 1 : 0] = other;
+    const std::vector<int> both = {0, 1};
+    operate(arena, [&] { dealBlocks(arena, give, take, both); });
+    operate(arena, [&] { barrierArena(arena); });
+  });
+
+  for (const std::exception_ptr& each : thrown) {
+    ASSERT_NE(each, nullptr);
+    EXPECT_THAT(textOf<DistBackendError>([&] { std::rethrow_exception(each); }),
+                AllOf(HasSubstr("[MISMATCH]"),
+                      HasSubstr("rank 0 gives 100 bytes to rank 1, which expects 50")));
+  }
+}
+
+TEST_P(BlocksTest, ReduceScatterGivesEachItsShareOfTheSum) {
+  ThreadWorld world(ranks());
+  const Reduction sum = Reduction::of(DType::INT32, ReduceOp::SUM, ranks());
+  world.run([&](shm::Arena& arena) {
+    for (const std::size_t elements : {0U, 1U, 15U, 16U, 17U, 1000U, 40'000U}) {
+      // Rank p gets elements + p.
+      std::vector<std::vector<std::int32_t>> mine;
+      std::vector<ConstBlock> give;
+      for (int peer = 0; peer < ranks(); ++peer) {
+        mine.emplace_back(elements + static_cast<std::size_t>(peer));
+        std::iota(mine.back().begin(), mine.back().end(), peer * 1000 + arena.rank());
+      }
+      for (const auto& part : mine) {
+        give.push_back(std::as_bytes(std::span(part)));
+      }
+      auto& out = mine[static_cast<std::size_t>(arena.rank())];  // in place
+      operate(arena, [&] {
+        reduceScatterSlots(arena, give, std::as_writable_bytes(std::span(out)), sum);
+      });
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        const int right =
+            ranks() * (arena.rank() * 1000 + static_cast<int>(i)) + ranks() * (ranks() - 1) / 2;
+        ASSERT_EQ(out[i], right) << "element " << i;
+      }
+    }
+  });
+}
+
+TEST_P(BlocksTest, NobodyLeavesABarrierBeforeEverybodyHasCome) {
+  for (const int cores : {1, ranks()}) {
+    ThreadWorld world(ranks(), {.cores = cores});
+    std::atomic<int> come{0};
+    world.run([&](shm::Arena& arena) {
+      for (int turn = 1; turn <= 100; ++turn) {
+        come.fetch_add(1);
+        operate(arena, [&] { barrierArena(arena); });
+        ASSERT_GE(come.load(), turn * ranks());
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace unisono
