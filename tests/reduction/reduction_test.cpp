@@ -94,15 +94,15 @@ class Place {
 
 /// Some sources and what must become of them.
 struct World {
-  World(const Pair& pair, std::size_t count, std::size_t elements, int ranks) : pair(pair) {
+  World(const Pair& kind, std::size_t count, std::size_t elements, int ranks) : pair(kind) {
     for (std::size_t i = 0; i < count; ++i) {
-      contents.push_back(samples(pair.type, elements, 1000 * count + i));
+      contents.push_back(samples(kind.type, elements, 1000 * count + i));
       places.emplace_back(contents.back(), 1 + 3 * i);
     }
     for (Place& place : places) {
       sources.push_back(place.data());
     }
-    expected = reference::reduce(pair.type, pair.op, ranks, sources, elements);
+    expected = reference::reduce(kind.type, kind.op, ranks, sources, elements);
   }
 
   /// Compares element by element, so that the message says which one is wrong.
@@ -222,7 +222,7 @@ TEST_P(ReductionTest, StoresTheSameToAll) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ReductionTest, ::testing::ValuesIn(pairs(true)),
-                         [](const auto& info) { return describe(info.param); });
+                         [](const auto& kind) { return describe(kind.param); });
 
 std::string refusal(const Pair& pair) {
   if (pair.op == RedOpType::UNUSED) {
