@@ -1,0 +1,16 @@
+// SparseTensor: the coordinates of elements that are not zero, and those elements.
+#pragma once
+
+#include "unisono/tensor/tensor.hpp"
+
+namespace unisono {
+
+/// In the coordinate form of PyTorch (COO). The same coordinates may occur several times: their
+/// values then add up.
+struct SparseTensor {
+  Tensor indices;  // int64[sparse dimensions, n]
+  Tensor values;   // [n, dense dimensions...]
+  Dims sizes;      // of the whole: sparse dimensions first
+};
+
+}  // namespace unisono
