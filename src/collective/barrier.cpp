@@ -12,9 +12,10 @@ void barrierArena(shm::Arena& arena) {
     }
     return;
   }
-  arena.arrive(0);
+  // A line without data: one flight.
+  arena.sendLine(0, nullptr, 0, true);
   for (int turn = 1; turn < arena.size(); ++turn) {
-    arena.awaitArrival((arena.rank() + turn) % arena.size(), 0);
+    static_cast<void>(arena.awaitLine((arena.rank() + turn) % arena.size(), 0));
   }
 }
 

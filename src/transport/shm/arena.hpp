@@ -101,7 +101,9 @@ class Arena {
   /// Fills line `index` of this rank; the last one of an operation wakes who sleeps.
   void sendLine(std::size_t index, const std::byte* from, std::size_t bytes, bool isLast) {
     LlLine& line = segment_.llArea(rank_).lines[seq_ & 1U][index];
-    std::memcpy(line.payload, from, bytes);
+    if (bytes > 0) {
+      std::memcpy(line.payload, from, bytes);
+    }
     line.signature = wait_.operation().signature;
     if (!isLast) {
       line.seq.store(lineSeq(), std::memory_order_release);

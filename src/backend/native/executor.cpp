@@ -1,0 +1,387 @@
+#include "backend/native/executor.hpp"
+
+#include <cstring>
+#include <numeric>
+
+#include "base/str.hpp"
+#include "collective/barrier.hpp"
+#include "collective/reduce_scatter.hpp"
+#include "tensor/strided.hpp"
+
+namespace unisono {
+namespace {
+
+std::vector<int> ranksUpTo(int size) {
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+std::uint32_t folded(std::uint64_t signature) noexcept {
+  return static_cast<std::uint32_t>(signature ^ (signature >> 32U));
+}
+
+ConstBlock part(ConstBlock whole, std::size_t index, std::size_t size) noexcept {
+  return whole.subspan(index * size, size);
+}
+
+/// The blocks of a tensor that is cut along its first dimension: `splits` rows each, or equally.
+template <typename BlockType>
+std::vector<BlockType> rowsOf(BlockType whole, const Tensor& tensor,
+                              std::span<const std::int64_t> splits, std::size_t ranks) {
+  std::vector<BlockType> blocks;
+  if (splits.empty()) {
+    for (std::size_t i = 0; i < ranks; ++i) {
+      blocks.push_back(whole.subspan(i * (whole.size() / ranks), whole.size() / ranks));
+    }
+    return blocks;
+  }
+  const std::int64_t rows = tensor.sizes().empty() ? 0 : tensor.sizes()[0];
+  const std::size_t row = rows == 0 ? 0 : whole.size() / static_cast<std::size_t>(rows);
+  std::size_t begin = 0;
+  for (const std::int64_t split : splits) {
+    const std::size_t size = static_cast<std::size_t>(split) * row;
+    blocks.push_back(whole.subspan(begin, size));
+    begin += size;
+  }
+  return blocks;
+}
+
+}  // namespace
+
+Executor::Executor(shm::Arena& arena, const Selector& selector)
+    : arena_(arena), selector_(selector), everybody_(ranksUpTo(arena.size())) {}
+
+std::string Executor::describe(const shm::Post& post) {
+  const auto type = static_cast<OpType>(post.opType);
+  if (type == OpType::BARRIER) {
+    return std::string(opName(type));
+  }
+  const std::string reduction =
+      isReduction(type) ? str(", ", name(static_cast<RedOpType>(post.reduceOp))) : "";
+  const std::string root = post.root >= 0 ? str(", root ", post.root) : "";
+  return str(opName(type), "(", name(static_cast<DType>(post.dtype)), "[", post.count, "]",
+             reduction, root, ")");
+}
+
+void Executor::run(const CollectiveArgs& args, Milliseconds timeout) {
+  timeout_ = timeout;
+  scratch_.reset();
+  switch (args.type) {
+    case OpType::ALLREDUCE:
+      return allreduce(args);
+    case OpType::ALLREDUCE_COALESCED:
+      return allreduceMany(args, true);
+    case OpType::REDUCE:
+      return reduce(args);
+    case OpType::BROADCAST:
+      return broadcast(args);
+    case OpType::ALLGATHER:
+    case OpType::ALLGATHER_COALESCED:
+      return allgather(args);
+    case OpType::ALLGATHER_BASE:
+    case OpType::ALLGATHER_INTO_TENSOR_COALESCED:
+      for (std::size_t i = 0; i < args.inputs.size(); ++i) {
+        allgatherSingle(args, args.outputs[i], args.inputs[i]);
+      }
+      return;
+    case OpType::GATHER:
+      return gather(args);
+    case OpType::SCATTER:
+      return scatter(args);
+    case OpType::REDUCE_SCATTER:
+      return reduceScatter(args);
+    case OpType::REDUCE_SCATTER_BASE:
+    case OpType::REDUCE_SCATTER_TENSOR_COALESCED:
+      for (std::size_t i = 0; i < args.inputs.size(); ++i) {
+        reduceScatterSingle(args, args.outputs[i], args.inputs[i]);
+      }
+      return;
+    case OpType::ALLTOALL:
+      return alltoall(args);
+    case OpType::ALLTOALL_BASE:
+      return alltoallSingle(args);
+    case OpType::BARRIER:
+      return barrier(args);
+    default:
+      break;
+  }
+  throw NotSupportedError({.what = str("Backend unisono does not support ", methodName(args.type)),
+                           .op = std::string(opName(args.type))});
+}
+
+void Executor::begin(const CollectiveArgs& args) {
+  const Tensor* tensor = args.anyTensor();
+  arena_.begin(
+      {.name = opName(args.type).data(),
+       .signature = folded(args.signature()),
+       .opType = static_cast<std::uint8_t>(args.type),
+       .dtype = static_cast<std::uint8_t>(tensor == nullptr ? DType::UINT8 : tensor->dtype()),
+       .reduceOp = static_cast<std::uint8_t>(args.reduceOp.type()),
+       .root = args.root,
+       .count = tensor == nullptr ? 0 : static_cast<std::uint64_t>(tensor->numel()),
+       .timeout = timeout_});
+}
+
+ConstBlock Executor::contribution(const CollectiveArgs& args, const Tensor& tensor) {
+  const ConstBlock plain = readable(tensor, scratch_);
+  if (args.reduceOp != ReduceOp::PREMUL_SUM) {
+    return plain;
+  }
+  std::byte* scaled = scratch_.take(plain.size());
+  scale(tensor.dtype(), scaled, plain.data(), static_cast<std::size_t>(tensor.numel()),
+        args.reduceOp.factor());
+  return {scaled, plain.size()};
+}
+
+/// Picks and runs an algorithm: an operation of its own.
+void Executor::runReduction(const CollectiveArgs& args, const AllreduceData& data,
+                            const Reduction& reduction) {
+  begin(args);
+  const bool all = data.taker == AllreduceData::kAll;
+  if (data.elements > 0) {
+    const AllreduceAlgorithm& algorithm =
+        selector_.allreduce({.bytes = data.elements * reduction.elementSize(),
+                             .elementSize = reduction.elementSize(),
+                             .ranks = arena_.size(),
+                             .crowded = arena_.isCrowded()});
+    algorithm.run(arena_, data, reduction);
+  }
+  arena_.end(all && data.elements > 0);
+}
+
+void Executor::allreduce(const CollectiveArgs& args) {
+  if (args.outputs.size() == 1) [[likely]] {
+    allreduceOne(args, args.outputs[0]);
+  } else {
+    allreduceMany(args, false);
+  }
+}
+
+void Executor::allreduceOne(const CollectiveArgs& args, const Tensor& tensor) {
+  const Reduction reduction = Reduction::of(tensor.dtype(), args.reduceOp, arena_.size());
+  const OutputBlock output(tensor, scratch_);
+  const ConstBlock in = contribution(args, tensor);
+  runReduction(args, {in.data(), output.block().data(), static_cast<std::size_t>(tensor.numel())},
+               reduction);
+  output.deliver();
+}
+
+/// Several tensors: coalesced they are one long vector; otherwise they are reduced with each other
+/// first, and all get the result.
+void Executor::allreduceMany(const CollectiveArgs& args, bool coalesced) {
+  const DType type = args.outputs[0].dtype();
+  std::size_t bytes = 0;
+  for (const Tensor& tensor : args.outputs) {
+    bytes = coalesced ? bytes + tensor.bytes() : tensor.bytes();
+  }
+  std::byte* whole = scratch_.take(bytes);
+  std::size_t at = 0;
+  std::vector<const std::byte*> local;
+  for (const Tensor& tensor : args.outputs) {
+    const ConstBlock block = contribution(args, tensor);
+    if (coalesced) {
+      std::memcpy(whole + at, block.data(), block.size());
+      at += block.size();
+    } else {
+      local.push_back(block.data());
+    }
+  }
+  if (!coalesced) {
+    const ReduceOp op = args.reduceOp == ReduceOp::AVG ? ReduceOp(ReduceOp::SUM) : args.reduceOp;
+    Reduction::of(type, op, 1).reduce(whole, local, bytes / elementSize(type));
+  }
+  runReduction(args, {whole, whole, bytes / elementSize(type)},
+               Reduction::of(type, args.reduceOp, arena_.size()));
+  at = 0;
+  for (const Tensor& tensor : args.outputs) {
+    unpack(tensor, whole + at);
+    at += coalesced ? tensor.bytes() : 0;
+  }
+}
+
+void Executor::reduce(const CollectiveArgs& args) {
+  const Tensor& tensor = args.outputs[0];
+  const Reduction reduction = Reduction::of(tensor.dtype(), args.reduceOp, arena_.size());
+  const ConstBlock in = contribution(args, tensor);
+  const auto elements = static_cast<std::size_t>(tensor.numel());
+  if (!isRoot(args)) {
+    runReduction(args, {in.data(), nullptr, elements, args.root}, reduction);
+    return;
+  }
+  const OutputBlock output(tensor, scratch_);
+  runReduction(args, {in.data(), output.block().data(), elements, args.root}, reduction);
+  output.deliver();
+}
+
+void Executor::broadcast(const CollectiveArgs& args) {
+  const Tensor& tensor = args.outputs[static_cast<std::size_t>(args.rootTensor)];
+  const OutputBlock output(tensor, scratch_);
+  const ConstBlock mine = isRoot(args) ? readable(tensor, scratch_) : ConstBlock();
+  std::vector<Block> take(ranks());
+  take[static_cast<std::size_t>(args.root)] = output.block();
+  begin(args);
+  shareBlocks(arena_, mine, take, std::span(&args.root, 1));
+  arena_.end(false);
+  for (const Tensor& each : args.outputs) {
+    if (&each != &tensor) {
+      unpack(each, output.block().data());
+    }
+  }
+  if (!isRoot(args)) {
+    output.deliver();
+  }
+}
+
+/// Also allgatherCoalesced: every rank gives all its inputs as one block. Rank p's block goes to
+/// the outputs that are p's, in each of the lists.
+void Executor::allgather(const CollectiveArgs& args) {
+  const std::size_t given = args.inputs.size();
+  const bool coalesced = args.type == OpType::ALLGATHER_COALESCED;
+  const std::size_t lists = coalesced ? 1 : given;
+  std::vector<Block> take;
+  if (given == 1) {
+    std::vector<OutputBlock> outputs;
+    for (const Tensor& tensor : args.outputs) {
+      outputs.emplace_back(tensor, scratch_);
+      take.push_back(outputs.back().block());
+    }
+    begin(args);
+    shareBlocks(arena_, readable(args.inputs[0], scratch_), take, everybody_);
+    arena_.end(true);
+    for (const OutputBlock& output : outputs) {
+      output.deliver();
+    }
+    return;
+  }
+  std::size_t bytes = 0;
+  for (const Tensor& tensor : args.inputs) {
+    bytes += tensor.bytes();
+  }
+  std::byte* mine = scratch_.take(bytes);
+  std::size_t at = 0;
+  for (const Tensor& tensor : args.inputs) {
+    pack(mine + at, tensor);
+    at += tensor.bytes();
+  }
+  std::byte* all = scratch_.take(bytes * ranks());
+  for (std::size_t peer = 0; peer < ranks(); ++peer) {
+    take.emplace_back(all + peer * bytes, bytes);
+  }
+  begin(args);
+  shareBlocks(arena_, {mine, bytes}, take, everybody_);
+  arena_.end(true);
+  for (std::size_t list = 0; list < lists; ++list) {
+    at = 0;
+    for (std::size_t i = 0; i < ranks() * given; ++i) {
+      const Tensor& output = args.outputs[list * ranks() * given + i];
+      unpack(output, all + at);
+      at += output.bytes();
+    }
+  }
+}
+
+void Executor::allgatherSingle(const CollectiveArgs& args, const Tensor& output,
+                               const Tensor& input) {
+  const OutputBlock out(output, scratch_);
+  const std::vector<Block> take = rowsOf(out.block(), output, {}, ranks());
+  begin(args);
+  shareBlocks(arena_, readable(input, scratch_), take, everybody_);
+  arena_.end(true);
+  out.deliver();
+}
+
+void Executor::gather(const CollectiveArgs& args) {
+  std::vector<OutputBlock> outputs;
+  std::vector<Block> take(ranks());
+  for (std::size_t peer = 0; isRoot(args) && peer < ranks(); ++peer) {
+    outputs.emplace_back(args.outputs[peer], scratch_);
+    take[peer] = outputs.back().block();
+  }
+  const int me = arena_.rank();
+  begin(args);
+  shareBlocks(arena_, readable(args.inputs[0], scratch_), take,
+              isRoot(args) ? std::span(everybody_) : std::span(&me, 1));
+  arena_.end(isRoot(args));
+  for (const OutputBlock& output : outputs) {
+    output.deliver();
+  }
+}
+
+void Executor::scatter(const CollectiveArgs& args) {
+  std::vector<ConstBlock> give(ranks());
+  for (std::size_t peer = 0; isRoot(args) && peer < ranks(); ++peer) {
+    give[peer] = readable(args.inputs[peer], scratch_);
+  }
+  const OutputBlock output(args.outputs[0], scratch_);
+  std::vector<Block> take(ranks());
+  take[static_cast<std::size_t>(args.root)] = output.block();
+  begin(args);
+  dealBlocks(arena_, give, take, std::span(&args.root, 1));
+  arena_.end(false);
+  output.deliver();
+}
+
+void Executor::reduceBlocks(const CollectiveArgs& args, std::span<const ConstBlock> give,
+                            const Tensor& output) {
+  const OutputBlock out(output, scratch_);
+  begin(args);
+  reduceScatterSlots(arena_, give, out.block(),
+                     Reduction::of(output.dtype(), args.reduceOp, arena_.size()));
+  arena_.end(true);
+  out.deliver();
+}
+
+void Executor::reduceScatter(const CollectiveArgs& args) {
+  std::vector<ConstBlock> give;
+  for (const Tensor& tensor : args.inputs) {
+    give.push_back(contribution(args, tensor));
+  }
+  reduceBlocks(args, give, args.outputs[0]);
+}
+
+void Executor::reduceScatterSingle(const CollectiveArgs& args, const Tensor& output,
+                                   const Tensor& input) {
+  const ConstBlock whole = contribution(args, input);
+  std::vector<ConstBlock> give;
+  for (std::size_t peer = 0; peer < ranks(); ++peer) {
+    give.push_back(part(whole, peer, output.bytes()));
+  }
+  reduceBlocks(args, give, output);
+}
+
+void Executor::alltoall(const CollectiveArgs& args) {
+  std::vector<ConstBlock> give;
+  std::vector<OutputBlock> outputs;
+  std::vector<Block> take;
+  for (std::size_t peer = 0; peer < ranks(); ++peer) {
+    give.push_back(readable(args.inputs[peer], scratch_));
+    outputs.emplace_back(args.outputs[peer], scratch_);
+    take.push_back(outputs.back().block());
+  }
+  begin(args);
+  dealBlocks(arena_, give, take, everybody_);
+  arena_.end(true);
+  for (const OutputBlock& output : outputs) {
+    output.deliver();
+  }
+}
+
+void Executor::alltoallSingle(const CollectiveArgs& args) {
+  const Tensor& input = args.inputs[0];
+  const OutputBlock output(args.outputs[0], scratch_);
+  const auto give = rowsOf(readable(input, scratch_), input, args.inputSplits, ranks());
+  const auto take = rowsOf(output.block(), args.outputs[0], args.outputSplits, ranks());
+  begin(args);
+  dealBlocks(arena_, give, take, everybody_);
+  arena_.end(true);
+  output.deliver();
+}
+
+void Executor::barrier(const CollectiveArgs& args) {
+  begin(args);
+  barrierArena(arena_);
+  arena_.end(true);
+}
+
+}  // namespace unisono

@@ -1,0 +1,63 @@
+// Executor: runs one operation of a group between the ranks of a host.
+//
+// It turns tensors into blocks of bytes, takes the algorithm that fits, and brings results back.
+//
+// Thread safety: one thread at a time, the one that drives the group's lane.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "unisono/work/collective_args.hpp"
+
+#include "backend/native/staging.hpp"
+#include "collective/selection.hpp"
+#include "transport/shm/arena.hpp"
+
+namespace unisono {
+
+class Executor {
+ public:
+  Executor(shm::Arena& arena, const Selector& selector);
+
+  /// Runs `args`, which are valid; `timeout` is the operation's. Throws DistBackendError or
+  /// DistTimeoutError.
+  void run(const CollectiveArgs& args, Milliseconds timeout);
+
+  /// What a rank's post says, for messages: "all_reduce(float32[1000], SUM)".
+  static std::string describe(const shm::Post& post);
+
+ private:
+  void begin(const CollectiveArgs& args);
+  void allreduce(const CollectiveArgs& args);
+  void allreduceOne(const CollectiveArgs& args, const Tensor& tensor);
+  void allreduceMany(const CollectiveArgs& args, bool coalesced);
+  void reduce(const CollectiveArgs& args);
+  void runReduction(const CollectiveArgs& args, const AllreduceData& data,
+                    const Reduction& reduction);
+  void broadcast(const CollectiveArgs& args);
+  void gather(const CollectiveArgs& args);
+  void scatter(const CollectiveArgs& args);
+  void allgather(const CollectiveArgs& args);
+  void allgatherSingle(const CollectiveArgs& args, const Tensor& output, const Tensor& input);
+  void reduceScatter(const CollectiveArgs& args);
+  void reduceScatterSingle(const CollectiveArgs& args, const Tensor& output, const Tensor& input);
+  void reduceBlocks(const CollectiveArgs& args, std::span<const ConstBlock> give,
+                    const Tensor& output);
+  void alltoall(const CollectiveArgs& args);
+  void alltoallSingle(const CollectiveArgs& args);
+  void barrier(const CollectiveArgs& args);
+
+  /// What this rank contributes: scaled for PREMUL_SUM, else as it is.
+  ConstBlock contribution(const CollectiveArgs& args, const Tensor& tensor);
+  std::size_t ranks() const noexcept { return static_cast<std::size_t>(arena_.size()); }
+  bool isRoot(const CollectiveArgs& args) const noexcept { return args.root == arena_.rank(); }
+
+  shm::Arena& arena_;
+  const Selector& selector_;
+  const std::vector<int> everybody_;
+  Milliseconds timeout_{};
+  Scratch scratch_;
+};
+
+}  // namespace unisono

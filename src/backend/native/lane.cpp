@@ -1,0 +1,141 @@
+#include "backend/native/lane.hpp"
+
+#include <utility>
+
+#include "base/log.hpp"
+#include "base/wait.hpp"
+
+namespace unisono {
+namespace {
+
+// Workers beyond the first are for callbacks that wait for each other.
+constexpr std::size_t kMostWorkers = 8;
+
+void runAll(const LaneItem::Callbacks& callbacks) noexcept {
+  for (const auto& callback : callbacks) {
+    callback();  // they log what they throw
+  }
+}
+
+}  // namespace
+
+Lane::~Lane() {
+  close(std::make_exception_ptr(
+      DistBackendError({.reason = Reason::SHUTDOWN, .what = "the group is being destroyed"})));
+  std::vector<Thread> workers;
+  {
+    const MutexLock lock(mutex_);
+    ending_ = true;
+    changed_.notifyAll();
+    workers.swap(workers_);
+  }
+  workers.clear();  // joins
+}
+
+void Lane::push(std::shared_ptr<LaneItem> item) {
+  std::exception_ptr closed;
+  {
+    const MutexLock lock(mutex_);
+    closed = closed_;
+    if (!closed) {
+      queue_.push_back(item);
+      queued_.fetch_add(1, std::memory_order_seq_cst);
+    }
+  }
+  if (closed) {
+    runAll(item->fail(closed));
+  } else if (!busy_.load(std::memory_order_seq_cst)) {
+    callWorker();
+  }
+}
+
+void Lane::callWorker() noexcept {
+  const MutexLock lock(mutex_);
+  if (idleWorkers_ > 0) {
+    changed_.notifyAll();
+    return;
+  }
+  if (ending_ || workers_.size() >= kMostWorkers) {
+    return;
+  }
+  try {
+    workers_.emplace_back(name_, [this] { work(); });
+    ++idleWorkers_;  // counted here: it must not be started twice before it comes up
+  } catch (const std::exception& error) {
+    UNISONO_LOG(WARN, "backend", "no thread for asynchronous operations: ", error.what());
+  }
+}
+
+void Lane::work() {
+  for (;;) {
+    {
+      const MutexLock lock(mutex_);
+      CondWaitable on(changed_, mutex_);
+      static_cast<void>(waitUntil(
+          [this]() UNISONO_NO_ANALYSIS {
+            return ending_ || (!queue_.empty() && !busy_.load(std::memory_order_seq_cst));
+          },
+          {.deadline = Deadline::never(), .subject = {}}, on));
+      if (ending_) {
+        return;
+      }
+      bool idle = false;
+      if (!busy_.compare_exchange_strong(idle, true, std::memory_order_seq_cst)) {
+        continue;
+      }
+      --idleWorkers_;
+    }
+    driveOne();
+    const MutexLock lock(mutex_);
+    ++idleWorkers_;
+  }
+}
+
+std::shared_ptr<LaneItem> Lane::takeFront() {
+  const MutexLock lock(mutex_);
+  if (queue_.empty()) {
+    return nullptr;
+  }
+  std::shared_ptr<LaneItem> front = std::move(queue_.front());
+  queue_.pop_front();
+  queued_.fetch_sub(1, std::memory_order_seq_cst);
+  return front;
+}
+
+/// Runs the oldest item. Whoever calls it has taken the role; it is given back here.
+void Lane::driveOne() {
+  const std::shared_ptr<LaneItem> front = takeFront();
+  LaneItem::Callbacks callbacks;
+  if (front) {
+    callbacks = front->run();
+  }
+  release();
+  runAll(callbacks);
+}
+
+void Lane::help(LaneItem& item, std::chrono::steady_clock::time_point until) {
+  while (!item.isOver() && std::chrono::steady_clock::now() < until) {
+    bool idle = false;
+    if (!busy_.compare_exchange_strong(idle, true, std::memory_order_seq_cst)) {
+      return;
+    }
+    driveOne();
+  }
+}
+
+void Lane::close(std::exception_ptr reason) {
+  std::deque<std::shared_ptr<LaneItem>> dropped;
+  {
+    const MutexLock lock(mutex_);
+    if (!closed_) {
+      closed_ = reason;
+    }
+    dropped.swap(queue_);
+    queued_.store(0, std::memory_order_seq_cst);
+  }
+  for (const auto& item : dropped) {
+    runAll(item->fail(reason));
+  }
+}
+
+}  // namespace unisono

@@ -1,0 +1,94 @@
+// Lane: the operations of a group, one after the other, in the order in which they were called.
+//
+// Whoever needs a result drives: a call that is going to wait runs on its own thread when the lane
+// is idle, and a thread that waits runs what is queued before it. A worker runs what nobody waits
+// for. Handing a small operation to another thread would take longer than the operation.
+//
+// At most one thread drives at a time; it holds no lock while it runs an operation. Callbacks run
+// after the driver has given up its role, so they may themselves submit and wait.
+//
+// Thread safety: everything from any thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/mutex.hpp"
+#include "base/thread.hpp"
+
+namespace unisono {
+
+/// Something to run in a lane.
+class LaneItem {
+ public:
+  using Callbacks = std::vector<std::function<void()>>;
+
+  virtual ~LaneItem() = default;
+  /// Runs and ends it; returns what to call once the lane is free again. Must not throw.
+  virtual Callbacks run() noexcept = 0;
+  /// Ends it without running it.
+  virtual Callbacks fail(std::exception_ptr reason) noexcept = 0;
+  virtual bool isOver() noexcept = 0;
+};
+
+class Lane {
+ public:
+  explicit Lane(std::string name) : name_(std::move(name)) {}
+  /// Fails what is queued, and waits for what is running.
+  ~Lane();
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  /// Takes the driver's role if the lane is idle; then an operation may be run right here, and
+  /// release() gives the role back.
+  bool tryTake() noexcept {
+    bool idle = false;
+    return queued_.load(std::memory_order_relaxed) == 0 &&
+           busy_.compare_exchange_strong(idle, true, std::memory_order_seq_cst);
+  }
+  void release() noexcept {
+    // Sequentially consistent, as is the order in push(): either we see what was queued, or who
+    // queued it sees that nobody drives.
+    busy_.store(false, std::memory_order_seq_cst);
+    if (queued_.load(std::memory_order_seq_cst) != 0) [[unlikely]] {
+      callWorker();
+    }
+  }
+
+  /// Queues `item`; it runs even if nobody waits for it.
+  void push(std::shared_ptr<LaneItem> item) UNISONO_EXCLUDES(mutex_);
+
+  /// Drives until `item` is over or `until` has passed; returns early when another thread drives.
+  void help(LaneItem& item, std::chrono::steady_clock::time_point until) UNISONO_EXCLUDES(mutex_);
+
+  /// How many are queued, without the one that runs.
+  std::size_t queued() const noexcept { return queued_.load(std::memory_order_relaxed); }
+
+  /// Fails what is queued, and what is pushed from now on, with `reason`.
+  void close(std::exception_ptr reason) UNISONO_EXCLUDES(mutex_);
+
+ private:
+  void callWorker() noexcept UNISONO_EXCLUDES(mutex_);
+  void work() UNISONO_EXCLUDES(mutex_);
+  std::shared_ptr<LaneItem> takeFront() UNISONO_EXCLUDES(mutex_);
+  void driveOne() UNISONO_EXCLUDES(mutex_);
+
+  const std::string name_;
+  std::atomic<bool> busy_{false};       // somebody drives
+  std::atomic<std::size_t> queued_{0};  // size of queue_
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<std::shared_ptr<LaneItem>> queue_ UNISONO_GUARDED_BY(mutex_);
+  std::exception_ptr closed_ UNISONO_GUARDED_BY(mutex_);
+  int idleWorkers_ UNISONO_GUARDED_BY(mutex_) = 0;
+  bool ending_ UNISONO_GUARDED_BY(mutex_) = false;
+  std::vector<Thread> workers_ UNISONO_GUARDED_BY(mutex_);
+};
+
+}  // namespace unisono
