@@ -1,6 +1,7 @@
 #include "base/cgroup.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <limits>
@@ -90,8 +91,19 @@ double cgroupCpuQuota(const CgroupPlaces& places) {
   return quota;
 }
 
-std::uint64_t cgroupMemoryLeft() {
-  return cgroupMemoryLeft(CgroupPlaces{});
+std::uint64_t hostMemoryLeft(const std::string& meminfo) {
+  std::ifstream file(meminfo);
+  for (std::string line; std::getline(file, line);) {  // "MemAvailable:   23671000 kB"
+    constexpr std::string_view kName = "MemAvailable:";
+    if (line.starts_with(kName)) {
+      return std::strtoull(line.c_str() + kName.size(), nullptr, 10) * 1024;
+    }
+  }
+  return kNoLimit;
+}
+
+std::uint64_t memoryLeft() {
+  return std::min(cgroupMemoryLeft(CgroupPlaces{}), hostMemoryLeft("/proc/meminfo"));
 }
 
 double cgroupCpuQuota() {

@@ -21,7 +21,7 @@
 namespace unisono {
 namespace {
 
-// What is left to the rest of the process when a cgroup limits it.
+// What is left to the rest of the process and of the host.
 constexpr std::uint64_t kMemoryReserve = 64U << 20U;
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -51,8 +51,8 @@ UniqueFd makeMemfd(std::size_t bytes, std::string_view subject) {
 }  // namespace
 
 SharedMemory SharedMemory::create(std::size_t bytes, std::string_view subject, Fork fork) {
-  if (const std::uint64_t left = cgroupMemoryLeft(); left < bytes + kMemoryReserve) {
-    refuse(subject, bytes, str("its memory cgroup has only ", formatBytes(left), " left"));
+  if (const std::uint64_t left = memoryLeft(); left < kMemoryReserve + bytes) {
+    refuse(subject, bytes, str("only ", formatBytes(left), " are left to this process"));
   }
   SharedMemory memory;
   memory.fd_ = makeMemfd(bytes, subject);

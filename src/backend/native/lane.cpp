@@ -20,6 +20,9 @@ void runAll(const LaneItem::Callbacks& callbacks) noexcept {
 }  // namespace
 
 Lane::~Lane() {
+  if (madeIn_.inChild()) {
+    return;  // the threads, and who may hold the lock, are the parent's
+  }
   close(std::make_exception_ptr(
       DistBackendError({.reason = Reason::SHUTDOWN, .what = "the group is being destroyed"})));
   std::vector<Thread> workers;
@@ -123,7 +126,23 @@ void Lane::help(LaneItem& item, std::chrono::steady_clock::time_point until) {
   }
 }
 
+void Lane::drain(Deadline deadline) {
+  TimerWaitable timer{Milliseconds(1)};
+  static_cast<void>(waitUntil(
+      [this] {
+        bool idle = false;
+        while (queued() > 0 &&
+               busy_.compare_exchange_strong(idle, true, std::memory_order_seq_cst)) {
+          driveOne();
+          idle = false;
+        }
+        return queued() == 0 && !busy_.load(std::memory_order_seq_cst);
+      },
+      {.deadline = deadline, .subject = {}}, timer));
+}
+
 void Lane::close(std::exception_ptr reason) {
+  open_.store(false, std::memory_order_relaxed);
   std::deque<std::shared_ptr<LaneItem>> dropped;
   {
     const MutexLock lock(mutex_);

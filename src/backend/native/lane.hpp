@@ -16,8 +16,11 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "base/clock.hpp"
+#include "base/fork.hpp"
 #include "base/mutex.hpp"
 #include "base/thread.hpp"
 
@@ -48,7 +51,7 @@ class Lane {
   /// release() gives the role back.
   bool tryTake() noexcept {
     bool idle = false;
-    return queued_.load(std::memory_order_relaxed) == 0 &&
+    return queued_.load(std::memory_order_relaxed) == 0 && open_.load(std::memory_order_relaxed) &&
            busy_.compare_exchange_strong(idle, true, std::memory_order_seq_cst);
   }
   void release() noexcept {
@@ -66,6 +69,9 @@ class Lane {
   /// Drives until `item` is over or `until` has passed; returns early when another thread drives.
   void help(LaneItem& item, std::chrono::steady_clock::time_point until) UNISONO_EXCLUDES(mutex_);
 
+  /// Returns when nothing is queued or running any more, or `deadline` has passed; drives.
+  void drain(Deadline deadline) UNISONO_EXCLUDES(mutex_);
+
   /// How many are queued, without the one that runs.
   std::size_t queued() const noexcept { return queued_.load(std::memory_order_relaxed); }
 
@@ -79,6 +85,8 @@ class Lane {
   void driveOne() UNISONO_EXCLUDES(mutex_);
 
   const std::string name_;
+  const ForkGuard madeIn_;
+  std::atomic<bool> open_{true};        // close() was not called yet
   std::atomic<bool> busy_{false};       // somebody drives
   std::atomic<std::size_t> queued_{0};  // size of queue_
 

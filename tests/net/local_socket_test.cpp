@@ -1,0 +1,99 @@
+#include "net/local_socket.hpp"
+
+#include <cstring>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/net_support.hpp"
+
+namespace unisono {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Pair {
+  LocalSocket caller;
+  LocalSocket server;
+};
+
+Pair connected(LocalListener& listener) {
+  Result<LocalSocket> caller = LocalSocket::connect(listener.name(), Deadline::after(5s));
+  EXPECT_TRUE(caller.isOk());
+  std::optional<LocalSocket> server;
+  EXPECT_TRUE(test::eventually([&] { return (server = listener.accept()).has_value(); }));
+  return {std::move(caller.value()), std::move(*server)};
+}
+
+TEST(LocalSocketTest, CarriesMessagesAndDescriptors) {
+  LocalListener listener;
+  Pair pair = connected(listener);
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const UniqueFd reading(ends[0]);
+  UniqueFd writing(ends[1]);
+
+  EXPECT_TRUE(pair.caller.send("take this", writing.get(), Deadline::after(5s)).isOk());
+  EXPECT_TRUE(pair.caller.send("and that", -1, Deadline::after(5s)).isOk());
+  Result<LocalMessage> first = pair.server.receive(Deadline::after(5s));
+  Result<LocalMessage> second = pair.server.receive(Deadline::after(5s));
+
+  ASSERT_TRUE(first.isOk() && second.isOk());
+  EXPECT_EQ(first.value().bytes, "take this");
+  EXPECT_EQ(second.value().bytes, "and that");
+  EXPECT_FALSE(second.value().fd.valid());
+  writing.reset();
+  EXPECT_EQ(::write(first.value().fd.get(), "x", 1), 1);
+  EXPECT_NE(::fcntl(first.value().fd.get(), F_GETFD) & FD_CLOEXEC, 0);
+}
+
+TEST(LocalSocketTest, KnowsWhoIsThere) {
+  LocalListener listener;
+  const Pair pair = connected(listener);
+  EXPECT_EQ(pair.server.peerPid(), ::getpid());
+}
+
+TEST(LocalSocketTest, ANameThatNobodyListensAtIsRefused) {
+  const Result<LocalSocket> nobody = LocalSocket::connect("unisono/nobody", Deadline::after(5s));
+  ASSERT_FALSE(nobody.isOk());
+  EXPECT_EQ(nobody.failure().reason(), Reason::PEER_UNREACHABLE);
+}
+
+TEST(LocalSocketTest, AReceiverLearnsThatTheOtherEndIsClosedOrSilent) {
+  LocalListener listener;
+  Pair pair = connected(listener);
+  EXPECT_EQ(pair.server.receive(Deadline::after(20ms)).failure().reason(),
+            Reason::PEER_UNREACHABLE);
+
+  pair.caller = LocalSocket();
+  EXPECT_EQ(pair.server.receive(Deadline::after(5s)).failure().reason(), Reason::PEER_LEFT);
+}
+
+TEST(LocalSocketTest, MessagesThatAreTooLongOrBringTooMuchAreRefused) {
+  LocalListener listener;
+  Pair pair = connected(listener);
+  const std::string huge(kLongestLocalMessage + 1, 'x');
+  ASSERT_GT(::send(pair.caller.fd(), huge.data(), huge.size(), MSG_NOSIGNAL), 0);
+  EXPECT_EQ(pair.server.receive(Deadline::after(5s)).failure().reason(), Reason::PROTOCOL);
+
+  alignas(cmsghdr) char space[CMSG_SPACE(3 * sizeof(int))] = {};
+  char byte = 'x';
+  iovec data{.iov_base = &byte, .iov_len = 1};
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  header.msg_control = space;
+  header.msg_controllen = sizeof space;
+  cmsghdr* part = CMSG_FIRSTHDR(&header);
+  part->cmsg_level = SOL_SOCKET;
+  part->cmsg_type = SCM_RIGHTS;
+  part->cmsg_len = CMSG_LEN(3 * sizeof(int));
+  const int three[3] = {0, 1, 2};
+  std::memcpy(CMSG_DATA(part), three, sizeof three);
+  ASSERT_GT(::sendmsg(pair.caller.fd(), &header, MSG_NOSIGNAL), 0);
+  EXPECT_EQ(pair.server.receive(Deadline::after(5s)).failure().reason(), Reason::PROTOCOL);
+}
+
+}  // namespace
+}  // namespace unisono
