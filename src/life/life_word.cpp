@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <linux/futex.h>
 #include <system_error>
-#include <thread>
 
 #include "unisono/base/error.hpp"
 
 #include "base/str.hpp"
+#include "base/thread.hpp"
 
 namespace unisono {
 namespace {
@@ -27,7 +27,9 @@ void check(int error, const char* what) {
 bool tryOut() {
   LifeWord word{};
   word.prepare();
-  std::thread([&] { word.hold(); }).join();
+  {
+    const Thread held("unisono-life", [&] { word.hold(); });
+  }  // joined
   return word.ownerDied();
 }
 
