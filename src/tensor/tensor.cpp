@@ -58,16 +58,6 @@ Dims& Dims::operator=(const Dims& other) {
   return *this;
 }
 
-Dims& Dims::operator=(Dims&& other) noexcept {
-  if (this != &other) {
-    if (size_ > kInline) {
-      delete[] many_;
-    }
-    take(other);
-  }
-  return *this;
-}
-
 bool Dims::operator==(const Dims& other) const noexcept {
   return std::equal(begin(), end(), other.begin(), other.end());
 }
@@ -79,16 +69,6 @@ void Dims::assign(std::span<const std::int64_t> values) {
   }
   std::copy(values.begin(), values.end(), into);
   size_ = values.size();
-}
-
-void Dims::take(Dims& other) noexcept {
-  size_ = other.size_;
-  if (size_ > kInline) {
-    many_ = other.many_;
-  } else {
-    std::copy_n(other.few_, size_, few_);
-  }
-  other.size_ = 0;
 }
 
 Tensor::Tensor(void* data, DType type, Dims sizes, Device device,

@@ -32,10 +32,24 @@ class UNISONO_API Dims {
   Dims(std::initializer_list<std::int64_t> values)
       : Dims(std::span<const std::int64_t>(values.begin(), values.size())) {}
   explicit Dims(std::span<const std::int64_t> values) { assign(values); }
-  Dims(const Dims& other) { assign(other.span()); }
+  Dims(const Dims& other) {
+    if (other.size_ > kInline) [[unlikely]] {
+      assign(other.span());
+    } else {
+      copyFew(other);
+    }
+  }
   Dims(Dims&& other) noexcept { take(other); }
   Dims& operator=(const Dims& other);
-  Dims& operator=(Dims&& other) noexcept;
+  Dims& operator=(Dims&& other) noexcept {
+    if (this != &other) {
+      if (size_ > kInline) [[unlikely]] {
+        delete[] many_;
+      }
+      take(other);
+    }
+    return *this;
+  }
   ~Dims() {
     if (size_ > kInline) [[unlikely]] {
       delete[] many_;
@@ -53,11 +67,27 @@ class UNISONO_API Dims {
  private:
   static constexpr std::size_t kInline = 4;
   void assign(std::span<const std::int64_t> values);
-  void take(Dims& other) noexcept;
+  /// All places, used or not: four words without a branch are cheaper than a loop or a call, and
+  /// tensors are copied and moved on the way of every collective.
+  void copyFew(const Dims& other) noexcept {
+    size_ = other.size_;
+    for (std::size_t i = 0; i < kInline; ++i) {
+      few_[i] = other.few_[i];
+    }
+  }
+  void take(Dims& other) noexcept {
+    if (other.size_ > kInline) [[unlikely]] {
+      size_ = other.size_;
+      many_ = other.many_;
+    } else {
+      copyFew(other);
+    }
+    other.size_ = 0;
+  }
 
   std::size_t size_ = 0;
   union {
-    std::int64_t few_[kInline];
+    std::int64_t few_[kInline] = {};
     std::int64_t* many_;
   };
 };
