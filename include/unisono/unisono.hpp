@@ -1,8 +1,17 @@
 // Everything unisono offers to programs, in one include.
 #pragma once
 
+#include "unisono/backend/backend.hpp"
+#include "unisono/backend/backend_options.hpp"
+#include "unisono/backend/backend_table.hpp"
+#include "unisono/backend/fake_backend.hpp"
 #include "unisono/base/api.hpp"
 #include "unisono/base/error.hpp"
+#include "unisono/group/backend_config.hpp"
+#include "unisono/group/coalescing.hpp"
+#include "unisono/group/group_registry.hpp"
+#include "unisono/group/hooks.hpp"
+#include "unisono/group/process_group.hpp"
 #include "unisono/reduction/reduce_op.hpp"
 #include "unisono/store/file_store.hpp"
 #include "unisono/store/hash_store.hpp"
