@@ -18,6 +18,9 @@ struct Real : Plain<T> {
   static HWY_INLINE void store(typename Plain<T>::V value, std::byte* to) {
     Plain<T>::store(withOneNan(value), to);
   }
+  static HWY_INLINE void storeFew(typename Plain<T>::V value, std::byte* to, std::size_t bytes) {
+    Plain<T>::storeFew(withOneNan(value), to, bytes);
+  }
 };
 
 /// Codec of complex numbers: real and imaginary parts in a vector each.
@@ -30,7 +33,6 @@ struct Complex {
     Part imaginary;
   };
   static constexpr std::size_t kElementBytes = 2 * sizeof(T);
-  static constexpr std::size_t kMostBytes = 2 * HWY_MAX_BYTES;
 
   static HWY_INLINE std::size_t lanes() { return hn::Lanes(Tag()); }
   static HWY_INLINE V load(const std::byte* from) {
@@ -41,6 +43,16 @@ struct Complex {
   static HWY_INLINE void store(V value, std::byte* to) {
     hn::StoreInterleaved2(withOneNan(value.real), withOneNan(value.imaginary), Tag(),
                           lanesAt<T>(to));
+  }
+  static HWY_INLINE V loadFew(const std::byte* from, std::size_t bytes) {
+    alignas(64) std::byte buffer[2 * HWY_MAX_BYTES] = {};
+    copyFew(buffer, from, bytes);
+    return load(buffer);
+  }
+  static HWY_INLINE void storeFew(V value, std::byte* to, std::size_t bytes) {
+    alignas(64) std::byte buffer[2 * HWY_MAX_BYTES];
+    store(value, buffer);
+    copyFew(to, buffer, bytes);
   }
   static HWY_INLINE std::size_t keptBytes() { return 2 * Keeper<Tag>::keptBytes(); }
   static HWY_INLINE void keep(V value, std::byte* to) {

@@ -41,8 +41,14 @@ struct Xor {
 
 /// Codec of truth values: every byte but 0 is true, and true is stored as 1.
 struct Truth : Plain<std::uint8_t> {
-  static HWY_INLINE V load(const std::byte* from) {
-    return hn::Min(Plain::load(from), hn::Set(hn::ScalableTag<std::uint8_t>(), 1));
+  static HWY_INLINE V load(const std::byte* from) { return truth(Plain::load(from)); }
+  static HWY_INLINE V loadFew(const std::byte* from, std::size_t bytes) {
+    return truth(Plain::loadFew(from, bytes));
+  }
+
+ private:
+  static HWY_INLINE V truth(V bytes) {
+    return hn::Min(bytes, hn::Set(hn::ScalableTag<std::uint8_t>(), 1));
   }
 };
 
@@ -54,14 +60,19 @@ struct Widened : Keeper<hn::ScalableTag<std::uint32_t>> {
   using Narrow = hn::Rebind<T, Tag>;
   using V = hn::Vec<Tag>;
   static constexpr std::size_t kElementBytes = sizeof(T);
-  static constexpr std::size_t kMostBytes = HWY_MAX_BYTES;
 
   static HWY_INLINE std::size_t lanes() { return hn::Lanes(Tag()); }
   static HWY_INLINE V load(const std::byte* from) {
     return hn::PromoteTo(Tag(), hn::LoadU(Narrow(), lanesAt<T>(from)));
   }
+  static HWY_INLINE V loadFew(const std::byte* from, std::size_t bytes) {
+    return hn::PromoteTo(Tag(), loadFirst(Narrow(), from, bytes));
+  }
   static HWY_INLINE void store(V value, std::byte* to) {
     hn::StoreU(hn::TruncateTo(Narrow(), value), Narrow(), lanesAt<T>(to));
+  }
+  static HWY_INLINE void storeFew(V value, std::byte* to, std::size_t bytes) {
+    storeFirst(hn::TruncateTo(Narrow(), value), Narrow(), to, bytes);
   }
 };
 

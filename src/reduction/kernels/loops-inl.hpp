@@ -2,8 +2,8 @@
 //
 // A kernel is put together from three parts, each a few lines:
 //
-//   Codec   how elements lie in memory and in vectors: load, store, and keep/kept for an
-//           accumulator that outlives a register
+//   Codec   how elements lie in memory and in vectors: load and store, of a whole vector or of
+//           fewer elements, and keep/kept for an accumulator that outlives a register
 //   Op      what becomes of two vectors
 //   Finish  what happens to the result before it is stored, once
 //
@@ -13,7 +13,6 @@
 // Included once for each instruction set (hwy/foreach_target.h), hence the guard.
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <hwy/highway.h>
 
 #if defined(UNISONO_REDUCTION_LOOPS) == defined(HWY_TARGET_TOGGLE)
@@ -25,27 +24,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace unisono::kernels::HWY_NAMESPACE {
-
-/// Copies fewer bytes than a vector has, without a call: moves of a power of two that may overlap.
-HWY_INLINE void copyFew(std::byte* to, const std::byte* from, std::size_t bytes) {
-  if (bytes >= 16) {
-    for (std::size_t at = 0; at + 16 < bytes; at += 16) {
-      std::memcpy(to + at, from + at, 16);
-    }
-    std::memcpy(to + bytes - 16, from + bytes - 16, 16);
-  } else if (bytes >= 8) {
-    std::memcpy(to, from, 8);
-    std::memcpy(to + bytes - 8, from + bytes - 8, 8);
-  } else if (bytes >= 4) {
-    std::memcpy(to, from, 4);
-    std::memcpy(to + bytes - 4, from + bytes - 4, 4);
-  } else if (bytes >= 2) {
-    std::memcpy(to, from, 2);
-    std::memcpy(to + bytes - 2, from + bytes - 2, 2);
-  } else if (bytes == 1) {
-    *to = *from;
-  }
-}
 
 template <class Codec, class Op, class Finish>
 class Loops {
@@ -106,22 +84,19 @@ class Loops {
     return result;
   }
 
-  /// Less than one vector: through a buffer that has room for a whole one.
+  /// Less than one vector.
   static HWY_INLINE void few(const Target& target, const std::byte* const* sources,
                              std::size_t count, std::size_t bytes, const Finish& finish) {
     if (bytes == 0) {
       return;
     }
-    alignas(64) std::byte buffer[Codec::kMostBytes] = {};
-    copyFew(buffer, sources[0], bytes);
-    V result = Codec::load(buffer);
+    V result = Codec::loadFew(sources[0], bytes);
     for (std::size_t i = 1; i < count; ++i) {
-      copyFew(buffer, sources[i], bytes);
-      result = Op::apply(result, Codec::load(buffer));
+      result = Op::apply(result, Codec::loadFew(sources[i], bytes));
     }
-    Codec::store(finish(result), buffer);
+    result = finish(result);
     for (std::size_t i = 0; i < target.count; ++i) {
-      copyFew(target.into[i], buffer, bytes);
+      Codec::storeFew(result, target.into[i], bytes);
     }
   }
 

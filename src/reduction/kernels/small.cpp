@@ -45,11 +45,16 @@ HWY_INLINE Bits roundOff(Bits value) {
   return hn::ShiftRight<Shift>(hn::Add(value, hn::Add(odd, bits((1U << (Shift - 1)) - 1))));
 }
 
+/// The lower bits of each lane; the others are 0.
+template <class Tag>
+HWY_INLINE hn::Vec<Tag> narrowed(Tag d, Bits value) {
+  return hn::DemoteTo(d, hn::BitCast(hn::RebindToSigned<BitsTag>(), value));
+}
+
 /// A format with a sign, `Exponent` bits and `Fraction` bits, and IEEE's bias; without infinity all
 /// ones are NaN and the rest are numbers. Works on the bits, in lanes of 32.
-template <typename T, int Exponent, int Fraction, bool HasInfinity>
+template <int Exponent, int Fraction, bool HasInfinity>
 struct Format {
-  using Storage = T;
   static constexpr int kBias = (1 << (Exponent - 1)) - 1;
   static constexpr int kShift = 23 - Fraction;
   static constexpr std::uint32_t kSign = 1U << (Exponent + Fraction);
@@ -65,7 +70,9 @@ struct Format {
   /// A float whose last bit counts as much as the smallest number of the format.
   static constexpr std::uint32_t kRuler = kRebias + (static_cast<std::uint32_t>(kShift + 1) << 23);
 
-  static HWY_INLINE Float decode(Bits stored) {
+  template <class Stored>
+  static HWY_INLINE Float decode(Stored narrow) {
+    const Bits stored = hn::PromoteTo(BitsTag(), narrow);
     const Bits magnitude = hn::And(stored, bits(kMagnitude));
     const Bits sign = hn::ShiftLeft<kSignShift>(hn::And(stored, bits(kSign)));
     const Bits normal = hn::Add(hn::ShiftLeft<kShift>(magnitude), bits(kRebias));
@@ -83,7 +90,8 @@ struct Format {
     return asFloat(hn::Or(result, sign));
   }
 
-  static HWY_INLINE Bits encode(Float value) {
+  template <class Tag>
+  static HWY_INLINE hn::Vec<Tag> encode(Tag d, Float value) {
     const Bits all = asBits(value);
     const Bits magnitude = hn::And(all, bits(0x7FFF'FFFFU));
     const Bits sign = hn::And(hn::ShiftRight<kSignShift>(all), bits(kSign));
@@ -94,64 +102,68 @@ struct Format {
     const Bits subnormal = hn::Sub(asBits(ruled), bits(kRuler));
     const Bits number = hn::IfThenElse(isLess(magnitude, bits(kSmallestNormal)), subnormal, normal);
     const auto nan = isLess(bits(0x7F80'0000U), magnitude);
-    return hn::IfThenElse(nan, bits(kNan), hn::Or(number, sign));
+    return narrowed(d, hn::IfThenElse(nan, bits(kNan), hn::Or(number, sign)));
   }
 };
 
 struct BrainFloat {
-  using Storage = std::uint16_t;
-
-  static HWY_INLINE Float decode(Bits stored) { return asFloat(hn::ShiftLeft<16>(stored)); }
-  static HWY_INLINE Bits encode(Float value) {
-    const Bits rounded = roundOff<16>(asBits(value));
-    return hn::IfThenElse(hn::RebindMask(BitsTag(), hn::IsNaN(value)), bits(0x7FC0), rounded);
+  template <class Stored>
+  static HWY_INLINE Float decode(Stored narrow) {
+    return asFloat(hn::ShiftLeft<16>(hn::PromoteTo(BitsTag(), narrow)));
+  }
+  template <class Tag>
+  static HWY_INLINE hn::Vec<Tag> encode(Tag d, Float value) {
+    const auto nan = hn::RebindMask(BitsTag(), hn::IsNaN(value));
+    return narrowed(d, hn::IfThenElse(nan, bits(0x7FC0), roundOff<16>(asBits(value))));
   }
 };
 
-/// Codec of a format: lanes of 32 bits, stored as narrower ones.
-template <class Of>
+/// Halves where the processor converts them. It keeps subnormals and rounds as we do.
+struct NativeHalf {
+  using Tag = hn::Rebind<hwy::float16_t, FloatTag>;
+
+  template <class Stored>
+  static HWY_INLINE Float decode(Stored narrow) {
+    return hn::PromoteTo(FloatTag(), hn::BitCast(Tag(), narrow));
+  }
+  template <class Bits16>
+  static HWY_INLINE hn::Vec<Bits16> encode(Bits16 d, Float value) {
+    return hn::BitCast(d, hn::DemoteTo(Tag(), withOneNan(value)));
+  }
+};
+
+/// Codec of a format: floats, stored as `Storage`.
+template <class Format, typename Storage>
 struct Small : Keeper<FloatTag> {
-  using Storage = typename Of::Storage;
-  using StorageTag = hn::Rebind<Storage, FloatTag>;
+  using Tag = hn::Rebind<Storage, FloatTag>;
   using V = Float;
   static constexpr std::size_t kElementBytes = sizeof(Storage);
-  static constexpr std::size_t kMostBytes = HWY_MAX_BYTES;
 
   static HWY_INLINE std::size_t lanes() { return hn::Lanes(FloatTag()); }
   static HWY_INLINE V load(const std::byte* from) {
-    return Of::decode(hn::PromoteTo(BitsTag(), hn::LoadU(StorageTag(), lanesAt<Storage>(from))));
+    return Format::decode(hn::LoadU(Tag(), lanesAt<Storage>(from)));
+  }
+  static HWY_INLINE V loadFew(const std::byte* from, std::size_t bytes) {
+    return Format::decode(loadFirst(Tag(), from, bytes));
   }
   static HWY_INLINE void store(V value, std::byte* to) {
-    const hn::Rebind<std::int32_t, FloatTag> signedTag;
-    const auto narrow = hn::DemoteTo(StorageTag(), hn::BitCast(signedTag, Of::encode(value)));
-    hn::StoreU(narrow, StorageTag(), lanesAt<Storage>(to));
+    hn::StoreU(Format::encode(Tag(), value), Tag(), lanesAt<Storage>(to));
+  }
+  static HWY_INLINE void storeFew(V value, std::byte* to, std::size_t bytes) {
+    storeFirst(Format::encode(Tag(), value), Tag(), to, bytes);
   }
 };
 
-using E4M3 = Small<Format<std::uint8_t, 4, 3, false>>;
-using E5M2 = Small<Format<std::uint8_t, 5, 2, true>>;
-using Brain = Small<BrainFloat>;
-
+using E4M3 = Small<Format<4, 3, false>, std::uint8_t>;
+using E5M2 = Small<Format<5, 2, true>, std::uint8_t>;
+using Brain = Small<BrainFloat, std::uint16_t>;
+using Binary16 = Small<
 #if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || (HWY_ARCH_ARM_A64 && HWY_TARGET == HWY_NEON)
-/// Codec of halves where the processor converts them. It keeps subnormals and rounds as we do.
-struct Binary16 : Keeper<FloatTag> {
-  using StorageTag = hn::Rebind<hwy::float16_t, FloatTag>;
-  using V = Float;
-  static constexpr std::size_t kElementBytes = 2;
-  static constexpr std::size_t kMostBytes = HWY_MAX_BYTES;
-
-  static HWY_INLINE std::size_t lanes() { return hn::Lanes(FloatTag()); }
-  static HWY_INLINE V load(const std::byte* from) {
-    return hn::PromoteTo(FloatTag(), hn::LoadU(StorageTag(), lanesAt<hwy::float16_t>(from)));
-  }
-  static HWY_INLINE void store(V value, std::byte* to) {
-    hn::StoreU(hn::DemoteTo(StorageTag(), withOneNan(value)), StorageTag(),
-               lanesAt<hwy::float16_t>(to));
-  }
-};
+    NativeHalf,
 #else
-using Binary16 = Small<Format<std::uint16_t, 5, 10, true>>;
+    Format<5, 10, true>,
 #endif
+    std::uint16_t>;
 
 template <class Codec>
 constexpr Row row(Kernel scale) {
