@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tree import Complaint, options_parser, report, walk
 
-LIBRARIES = ("libuv", "fmt", "spdlog")
+LIBRARIES = ("libuv", "fmt", "libhwy", "spdlog")
 FLAGS = ("-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-x", "c++", "-")
 
 
