@@ -31,10 +31,12 @@ void expectCopies(Copy copy, std::size_t bytes, std::size_t toShift, std::size_t
 }
 
 TEST(CopyTest, CopiesExactlyWhatWasAskedFor) {
+  constexpr std::size_t kSizes[] = {0, 1, 3, 64, 100, 4095, 4096, 4097, 4351, 9000, 70001};
+  constexpr std::size_t kShifts[] = {0, 1, 16, 63};
   for (const std::string& set : instructionSets()) {
     useInstructionSet(set);
-    for (const std::size_t bytes : {0, 1, 3, 64, 100, 4095, 4096, 4097, 4351, 9000, 70001}) {
-      for (const std::size_t shift : {0, 1, 16, 63}) {
+    for (const std::size_t bytes : kSizes) {
+      for (const std::size_t shift : kShifts) {
         expectCopies(copyBytes, bytes, shift, 5);
         expectCopies(copyStream, bytes, shift, 5);
         expectCopies(copyStream, bytes, 7, shift);

@@ -130,9 +130,10 @@ TEST(ReductionSpecialsTest, ComplexNumbersAreMultipliedAsSuch) {
 }
 
 TEST(ScaleTest, MultipliesAndRoundsAsTheTypeDoes) {
+  constexpr std::size_t kCounts[] = {0, 1, 5, 16, 33, 1000};
   for (const std::string& set : instructionSets()) {
     useInstructionSet(set);
-    for (const std::size_t count : {0, 1, 5, 16, 33, 1000}) {
+    for (const std::size_t count : kCounts) {
       for (const DType type : {DType::FLOAT16, DType::BFLOAT16, DType::FLOAT32, DType::FLOAT64}) {
         std::vector<std::byte> from = samples(type, count, 7);
         std::vector<std::byte> expected(from.size());
