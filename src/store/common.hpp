@@ -1,14 +1,18 @@
 // What all stores check and say alike.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "unisono/store/store.hpp"
 
 #include "base/bytes.hpp"
 #include "base/check.hpp"
 #include "base/clock.hpp"
+#include "base/str.hpp"
 
 namespace unisono {
 
@@ -38,13 +42,43 @@ inline std::string remedyFor(Reason reason) {
   }
 }
 
+/// `key` as errors show it: a long one without its middle, and with its length.
+inline std::string shownKey(std::string_view key) {
+  constexpr std::size_t kMost = 200;
+  constexpr std::size_t kHead = 120;
+  constexpr std::size_t kTail = 40;
+  if (key.size() <= kMost) {
+    return std::string(key);
+  }
+  const auto begins = [&](std::size_t at) {
+    return (static_cast<unsigned char>(key[at]) & 0xC0U) != 0x80U;
+  };
+  std::size_t head = kHead;
+  std::size_t tail = key.size() - kTail;
+  for (int i = 0; i < 3; ++i) {  // not inside a character of UTF-8
+    head -= begins(head) ? 0 : 1;
+    tail += begins(tail) ? 0 : 1;
+  }
+  return str(key.substr(0, head), "…(", key.size(), " bytes)…", key.substr(tail));
+}
+
+/// The same for several: "a, b and 3 more".
+inline std::string shownKeys(std::span<const std::string> keys, std::size_t most = 16) {
+  std::vector<std::string> shown;
+  for (const std::string& key : keys.first(std::min(keys.size(), most))) {
+    shown.push_back(shownKey(key));
+  }
+  const std::size_t left = keys.size() - shown.size();
+  return left == 0 ? join(shown, ", ") : str(join(shown, ", "), " and ", left, " more");
+}
+
 /// "Wait timeout": the error of every wait that gave up, on whatever store.
 [[noreturn]] inline void throwWaitTimeout(std::string_view op, std::span<const std::string> keys,
                                           Milliseconds timeout, std::string_view why = {},
                                           std::string_view host = {}) {
   throw DistStoreError({.reason = Reason::TIMEOUT,
                         .what = str(op, " gave up: wait timeout after ", timeout.count(),
-                                    "ms, keys: ", join(keys, ", "), why.empty() ? "" : ". ", why),
+                                    "ms, keys: ", shownKeys(keys), why.empty() ? "" : ". ", why),
                         .hint = "is the rank that sets it running? raise the timeout if it is slow",
                         .op = std::string(op),
                         .host = std::string(host),
@@ -54,8 +88,8 @@ inline std::string remedyFor(Reason reason) {
 [[noreturn]] inline void throwBarrierTimeout(std::string_view key, std::int64_t worldSize,
                                              Milliseconds timeout, std::string_view host = {}) {
   throw DistStoreError({.reason = Reason::TIMEOUT,
-                        .what = str("barrier timeout after ", timeout.count(), "ms, key: ", key,
-                                    ". Fewer than ", worldSize, " arrived"),
+                        .what = str("barrier timeout after ", timeout.count(), "ms, key: ",
+                                    shownKey(key), ". Fewer than ", worldSize, " arrived"),
                         .hint = "look for the ranks that did not arrive",
                         .op = "barrier",
                         .host = std::string(host),
@@ -64,7 +98,7 @@ inline std::string remedyFor(Reason reason) {
 
 [[noreturn]] inline void throwQueueEmpty(std::string_view key) {
   throw DistQueueEmptyError({.reason = Reason::USAGE,
-                             .what = str("queue is empty: ", key),
+                             .what = str("queue is empty: ", shownKey(key)),
                              .hint = "wait for an element with block=true",
                              .op = "queue_pop"});
 }

@@ -93,7 +93,7 @@ void SharedLog::runWhenSet(std::string_view op, std::span<const std::string> key
   const Deadline deadline = Deadline::after(checkedTimeout(timeout));
   const WaitContext context{
       .deadline = Deadline::after(std::max(timeout, kLockGrace)),
-      .subject = [&] { return str("keys ", join(keys, ", "), " in FileStore ", path_); }};
+      .subject = [&] { return str("keys ", shownKeys(keys), " in FileStore ", path_); }};
   std::vector<std::string> missing;
   const bool looked = runUntil(LockMode::SHARED, context, [&](FileLog& log) {
     missing = missingOf(keys, log);
@@ -106,7 +106,7 @@ void SharedLog::runWhenSet(std::string_view op, std::span<const std::string> key
     throwWaitTimeout(op, keys, timeout, lockText());
   }
   if (!missing.empty()) {
-    throwWaitTimeout(op, keys, timeout, str("Missing in ", path_, ": ", join(missing, ", ")));
+    throwWaitTimeout(op, keys, timeout, str("Missing in ", path_, ": ", shownKeys(missing)));
   }
 }
 

@@ -21,7 +21,7 @@ constexpr std::uint64_t kLongestBlob = std::uint64_t{1} << 32U;
 std::string subjectOf(const Call& call, const std::string& place) {
   return call.keys.empty()
              ? str(call.op, " on the store at ", place)
-             : str("store key ", join(call.keys, ", ", 4), " at ", place, " (", call.op, ")");
+             : str("store key ", shownKeys(call.keys, 4), " at ", place, " (", call.op, ")");
 }
 
 }  // namespace
@@ -166,7 +166,7 @@ ErrorFacts Connection::refusal(const Call& call) {
   return {.reason = reason,
           .what = call.keys.empty()
                       ? str(call.op, " was refused: ", text)
-                      : str(call.op, " of ", join(call.keys, ", ", 4), " was refused: ", text),
+                      : str(call.op, " of ", shownKeys(call.keys, 4), " was refused: ", text),
           .hint = remedyFor(reason),
           .op = std::string(call.op),
           .host = place_};
@@ -184,7 +184,7 @@ void Connection::outOfStep(const Call& call, std::string_view what) {
 
 void Connection::unanswered(const Call& call) {
   broken_ = true;
-  const std::string about = call.keys.empty() ? "" : str(", keys: ", join(call.keys, ", "));
+  const std::string about = call.keys.empty() ? "" : str(", keys: ", shownKeys(call.keys));
   throw DistStoreError(
       {.reason = Reason::TIMEOUT,
        .what = str(call.op, " gave up: wait timeout after ", call.timeout.count(), "ms", about,
