@@ -5,6 +5,7 @@
 
 #include "unisono/base/error.hpp"
 
+#include "base/bytes.hpp"
 #include "base/str.hpp"
 #include "store/common.hpp"
 #include "terminal.hpp"
@@ -27,7 +28,7 @@ int reportMissing(const Args& args, const std::string& key) {
   if (args.json) {
     printLine(str("{", jsonFields(key, nullptr, args.form()), "}"));
   }
-  complain(str("the key '", key, "' is not set"),
+  complain(str("the key '", shownKey(key), "' is not set"),
            "list those that are with unisono store keys, or wait for it with get --wait SECONDS");
   return FAILURE;
 }
@@ -66,22 +67,30 @@ int add(const Args& args) {
   return OK;
 }
 
-/// The store returns the value after the call, which alone does not tell whether it was swapped:
-/// it may have been the new one all along, and a missing key returns the expected value. So the
-/// value before is looked at too.
+namespace {
+
+/// Whether `swap` stored the new value. Where the store does not tell, the value before is all
+/// there is to go by: two callers that want the same at one moment may both take it for theirs.
+bool wasStored(const Store::Swap& swap, const std::optional<std::string>& before,
+               const std::string& expected, const std::string& desired) {
+  if (swap.stored) {
+    return *swap.stored;
+  }
+  const bool already = before == desired && expected != desired;
+  const bool missing = !before && !expected.empty() && expected == desired;
+  return !already && !missing;
+}
+
+}  // namespace
+
 int cas(const Args& args) {
   const std::string expected = valueOf(args, args.expected);
   const std::string desired = valueOf(args, args.value);
   const Target target = openTarget(args, Missing::CREATE);
   const std::optional<std::string> before = tryGet(*target.store, args.key);
-  std::optional<std::string> now =
-      target.store->compareSet(args.key, std::string_view(expected), std::string_view(desired));
-  const bool already = before == desired && expected != desired;
-  const bool missing = !before && !expected.empty() && *now == expected;
-  const bool swapped = *now == desired && !already && !missing;
-  if (!swapped) {
-    now = tryGet(*target.store, args.key);
-  }
+  const Store::Swap swap = target.store->trySwap(args.key, asBytes(expected), asBytes(desired));
+  const bool swapped = wasStored(swap, before, expected, desired);
+  const std::optional<std::string> now = swapped ? desired : tryGet(*target.store, args.key);
   if (args.json) {
     const std::string fields = jsonFields(args.key, now ? &*now : nullptr, args.form());
     printLine(str("{", fields, ",\"swapped\":", swapped ? "true" : "false", "}"));
@@ -89,8 +98,8 @@ int cas(const Args& args) {
     printEntry(args, args.key, *now);
   }
   if (!swapped) {
-    complain(now ? str("the key '", args.key, "' was left alone: its value is another")
-                 : str("the key '", args.key, "' was left alone: it is not set"),
+    complain(now ? str("the key '", shownKey(args.key), "' was left alone: its value was another")
+                 : str("the key '", shownKey(args.key), "' was left alone: it is not set"),
              now ? "" : "an empty OLD stands for a key that is not set");
   }
   return swapped ? OK : FAILURE;
@@ -106,7 +115,7 @@ int del(const Args& args) {
     } else if (target.store->deleteKey(key)) {
       ++deleted;
     } else {
-      missing.push_back(str("'", key, "'"));
+      missing.push_back(str("'", shownKey(key), "'"));
     }
   }
   if (args.json) {

@@ -99,16 +99,20 @@ Bytes FileStore::get(std::string_view key) {
 }
 
 Bytes FileStore::compareSet(std::string_view key, BytesView expected, BytesView desired) {
+  return trySwap(key, expected, desired).value;
+}
+
+Store::Swap FileStore::trySwap(std::string_view key, BytesView expected, BytesView desired) {
   const std::vector<Record> change{userRecord("compare_set", key, asText(desired))};
-  Bytes result;
+  Swap result;
   impl_->log.run("compare_set", LockMode::EXCLUSIVE, timeout(), [&](FileLog& log) {
     const std::string* stored = log.find(key);
     const std::string_view now = textOf(stored);
     if (now == asText(expected)) {
       log.write(change);
-      result = toBytes(asText(desired));
+      result = {.value = toBytes(asText(desired)), .stored = true};
     } else {
-      result = toBytes(stored == nullptr ? asText(expected) : now);
+      result = {.value = toBytes(stored == nullptr ? asText(expected) : now), .stored = false};
     }
   });
   return result;
@@ -121,7 +125,7 @@ std::int64_t FileStore::add(std::string_view key, std::int64_t delta) {
     if (!result.isOk()) {
       throw DistStoreError(
           {.reason = result.failure().reason(),
-           .what = str("add cannot count with key ", key, ": ", result.failure().text()),
+           .what = str("add cannot count with key ", shownKey(key), ": ", result.failure().text()),
            .hint = remedyFor(result.failure().reason()),
            .op = "add"});
     }

@@ -30,7 +30,7 @@ StoreLimits processLimits() {
 
 [[noreturn]] void refuse(std::string_view op, std::string_view key, const Status& why) {
   throw DistStoreError({.reason = why.reason(),
-                        .what = str(op, " of ", key, " was refused: ", why.text()),
+                        .what = str(op, " of ", shownKey(key), " was refused: ", why.text()),
                         .hint = remedyFor(why.reason()),
                         .op = std::string(op)});
 }
@@ -116,7 +116,7 @@ struct HashStore::Impl {
     const Asleep asleep(*this, id, self);
     CondWaitable on(self.changed, mutex);
     const WaitContext wait{.deadline = deadline, .subject = [&] {
-                             return str("store key ", join(keys, ", ", 4), " (", op, ")");
+                             return str("store key ", shownKeys(keys, 4), " (", op, ")");
                            }};
     const bool woken = waitUntil([&] { return self.awake; }, wait, on);
     if (self.ended) {
@@ -195,10 +195,15 @@ std::int64_t HashStore::add(std::string_view key, std::int64_t delta) {
 }
 
 Bytes HashStore::compareSet(std::string_view key, BytesView expected, BytesView desired) {
+  return trySwap(key, expected, desired).value;
+}
+
+Store::Swap HashStore::trySwap(std::string_view key, BytesView expected, BytesView desired) {
   return impl_->with([&](KvTable& table) {
     const auto compared =
         valueOr("compare_set", key, table.compareSet(key, asText(expected), asText(desired)));
-    return toBytes(compared.value);
+    return Swap{.value = toBytes(compared.value),
+                .stored = compared.outcome == KvTable::Compared::Outcome::STORED};
   });
 }
 

@@ -38,6 +38,10 @@ Bytes PrefixStore::compareSet(std::string_view key, BytesView expected, BytesVie
   return store_->compareSet(under(key), expected, desired);
 }
 
+Store::Swap PrefixStore::trySwap(std::string_view key, BytesView expected, BytesView desired) {
+  return store_->trySwap(under(key), expected, desired);
+}
+
 std::int64_t PrefixStore::add(std::string_view key, std::int64_t delta) {
   return store_->add(under(key), delta);
 }

@@ -72,6 +72,12 @@ std::string Store::compareSet(std::string_view key, std::string_view expected,
   return std::string(asText(compareSet(key, asBytes(expected), asBytes(desired))));
 }
 
+Store::Swap Store::trySwap(std::string_view key, BytesView expected, BytesView desired) {
+  Bytes value = compareSet(key, expected, desired);
+  const bool perhaps = std::equal(value.begin(), value.end(), desired.begin(), desired.end());
+  return {.value = std::move(value), .stored = perhaps ? std::nullopt : std::optional(false)};
+}
+
 std::int64_t Store::deletePrefix(std::string_view prefix) {
   std::int64_t deleted = 0;
   for (const std::string& key : listKeys()) {

@@ -200,9 +200,14 @@ Bytes TCPStore::get(std::string_view key) {
 }
 
 Bytes TCPStore::compareSet(std::string_view key, BytesView expected, BytesView desired) {
+  return trySwap(key, expected, desired).value;
+}
+
+Store::Swap TCPStore::trySwap(std::string_view key, BytesView expected, BytesView desired) {
   const Inside inside(*impl_);
-  return toBytes(
-      impl_->client->compareSet(wireKey(key), asText(expected), asText(desired), timeout()));
+  tcp::Swapped swapped =
+      impl_->client->compareSet(wireKey(key), asText(expected), asText(desired), timeout());
+  return {.value = toBytes(swapped.value), .stored = swapped.stored};
 }
 
 std::int64_t TCPStore::add(std::string_view key, std::int64_t delta) {

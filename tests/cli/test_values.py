@@ -49,6 +49,42 @@ def test_cas_that_does_not_fit_shows_what_stands_there(any_store: Client) -> Non
     assert any_store.out("keys") == "k\n"
 
 
+def test_only_one_of_many_wins_with_the_same_value(store: Client) -> None:
+    for number in range(10):
+        rivals = [
+            subprocess.Popen(
+                store.command("cas", f"lock{number}", "", "taken"),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=environment(),
+            )
+            for _ in range(6)
+        ]
+        for rival in rivals:
+            assert rival.communicate(timeout=PATIENCE)[0] == b"taken\n"
+
+        assert [rival.returncode for rival in rivals].count(0) == 1
+
+
+def test_a_long_key_is_shown_without_its_middle(any_store: Client) -> None:
+    key = "begin" + "ä" * 2000 + "end"
+    any_store.run("set", "other", "x")
+    missing = any_store.run("get", key)
+    late = any_store.run("wait", key, "--timeout", "0.05")
+    any_store.run("set", key, "no number")
+    refused = any_store.run("add", key, "1")
+
+    assert_one_line(missing, 1)
+    assert_one_line(late, 4)
+    assert refused.returncode != 0
+    for result in (missing, late):
+        assert "begin" in result.stderr and "end" in result.stderr
+        assert "bytes)" in result.stderr
+    for result in (missing, late, refused):
+        assert len(result.stderr) < 1000
+        assert "\\x" not in result.stderr
+
+
 def test_binary_values_come_back_as_they_went(any_store: Client, tmp_path: Path) -> None:
     file = tmp_path / "bytes"
     file.write_bytes(BINARY)

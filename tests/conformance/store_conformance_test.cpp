@@ -160,6 +160,19 @@ TEST_P(StoreConformanceTest, ComparesAndSets) {
   EXPECT_EQ(store.compareSet("k", "a", "fourth"), "a\0b"s);
 }
 
+TEST_P(StoreConformanceTest, TellsWhoOfSeveralSwapped) {
+  const auto swap = [&](std::string_view expected, std::string_view desired) {
+    return store.trySwap("k", asBytes(expected), asBytes(desired)).stored;
+  };
+  // A server of another kind returns the same whoever stored it: then nothing is said.
+  const bool told = store.trySwap("probe", {}, asBytes("x")).stored.has_value();
+
+  EXPECT_EQ(swap("wrong", "new"), false);
+  EXPECT_EQ(swap("", "same"), told ? std::optional(true) : std::nullopt);
+  EXPECT_EQ(swap("", "same"), told ? std::optional(false) : std::nullopt);
+  EXPECT_EQ(swap("wrong", "new"), false);
+}
+
 TEST_P(StoreConformanceTest, CountsInDecimalText) {
   EXPECT_EQ(store.add("n", 5), 5);
   EXPECT_EQ(store.add("n", -7), -2);

@@ -24,6 +24,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,6 +60,15 @@ class UNISONO_API Store {
   /// missing key and a non-empty `expected`, `expected` itself.
   virtual Bytes compareSet(std::string_view key, BytesView expected, BytesView desired);
   std::string compareSet(std::string_view key, std::string_view expected, std::string_view desired);
+
+  /// As compareSet(), and tells whether it was this call that stored `desired`: the value alone
+  /// does not, when two callers want the same. `stored` is empty where that cannot be known, on a
+  /// server of another kind that returned `desired`.
+  struct Swap {
+    Bytes value;
+    std::optional<bool> stored;
+  };
+  virtual Swap trySwap(std::string_view key, BytesView expected, BytesView desired);
 
   /// Adds `delta` to the integer at `key` (0 when missing or empty) and returns the sum. It is
   /// kept as decimal text: get() returns the digits. A value that is no number, or a sum

@@ -55,6 +55,7 @@ class UNISONO_API TCPStore final : public Store {
   void set(std::string_view key, BytesView value) override;
   Bytes get(std::string_view key) override;
   Bytes compareSet(std::string_view key, BytesView expected, BytesView desired) override;
+  Swap trySwap(std::string_view key, BytesView expected, BytesView desired) override;
   std::int64_t add(std::string_view key, std::int64_t delta) override;
   bool deleteKey(std::string_view key) override;
   std::int64_t deletePrefix(std::string_view prefix) override;

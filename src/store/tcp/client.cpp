@@ -320,8 +320,8 @@ std::int64_t StoreClient::add(const std::string& key, std::int64_t delta, Millis
                 });
 }
 
-std::string StoreClient::compareSet(const std::string& key, std::string_view expected,
-                                    std::string_view desired, Milliseconds timeout) {
+Swapped StoreClient::compareSet(const std::string& key, std::string_view expected,
+                                std::string_view desired, Milliseconds timeout) {
   const Call call("compare_set", {&key, 1}, timeout);
   checkKey(call, key);
   checkValue(call, expected.size());
@@ -331,11 +331,16 @@ std::string StoreClient::compareSet(const std::string& key, std::string_view exp
   request.begin(Query::COMPARE_SET, native).blob(key).blob(expected).blob(desired);
   checkCommand(call, request.bytes().size());
   return change(call, request, [&](Connection& connection) {
+    Swapped swapped;
     if (native) {
       connection.verdict(call);
-      static_cast<void>(connection.byte(call));  // stored, different or missing: told by the value
+      swapped.stored = connection.byte(call) == kStored;
     }
-    return connection.blob(call);
+    swapped.value = connection.blob(call);
+    if (!native && swapped.value != desired) {
+      swapped.stored = false;
+    }
+    return swapped;
   });
 }
 

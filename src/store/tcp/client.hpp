@@ -33,6 +33,12 @@
 
 namespace unisono::tcp {
 
+/// What compareSet() found; `stored` is empty when the server does not tell.
+struct Swapped {
+  std::string value;
+  std::optional<bool> stored;
+};
+
 class StoreClient {
  public:
   struct Options {
@@ -55,7 +61,7 @@ class StoreClient {
   void multiSet(std::span<const std::string> keys, std::span<const Bytes> values,
                 Milliseconds timeout);
   std::int64_t add(const std::string& key, std::int64_t delta, Milliseconds timeout);
-  std::string compareSet(const std::string& key, std::string_view expected,
+  Swapped compareSet(const std::string& key, std::string_view expected,
                          std::string_view desired, Milliseconds timeout);
   bool check(std::span<const std::string> keys, Milliseconds timeout);
   bool remove(const std::string& key, Milliseconds timeout);

@@ -43,6 +43,9 @@ enum class Verdict : std::uint8_t { DONE = 0, CANCELED = 1, REFUSED = 2 };
 
 constexpr std::uint32_t kMagic = 0x3C85F7CE;
 
+/// The first byte after the verdict on a COMPARE_SET that stored the value.
+constexpr std::uint8_t kStored = 0;
+
 /// Replies to CHECK, WAIT, BARRIER and CANCEL_WAIT.
 constexpr std::uint8_t kReady = 0;
 constexpr std::uint8_t kNotReady = 1;
