@@ -41,12 +41,9 @@ Kind* below(Store& store) {
 }
 
 void refuseMissingFile(const std::string& url) {
-  if (!url.starts_with("file://")) {
-    return;
-  }
-  const std::string path = parseRendezvousUrl(url).path;
+  const std::string path = parseEndpoint(url).file;
   std::error_code error;
-  if (!std::filesystem::exists(path, error)) {
+  if (!path.empty() && !std::filesystem::exists(path, error)) {
     throw DistNetworkError({.reason = Reason::CONFIG,
                             .what = str("there is no store at ", url, ": the file does not exist"),
                             .hint = "is the path right, and has the job been started?"});

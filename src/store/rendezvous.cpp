@@ -143,6 +143,7 @@ void registerRendezvousHandler(std::string scheme, RendezvousHandler handler) {
   UNISONO_CHECK(
       handler != nullptr && !scheme.empty() && scheme.find_first_of(":/?#") == std::string::npos,
       "a rendezvous handler needs a function and a scheme without :/?#, but got '", scheme, "'");
+  scheme = lowered(scheme);
   const bool builtIn = std::any_of(kBuiltIn.begin(), kBuiltIn.end(),
                                    [&](const Scheme& known) { return known.name == scheme; });
   Registry& added = registry();

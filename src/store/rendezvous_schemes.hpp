@@ -31,6 +31,9 @@ struct Master {
 };
 Master masterFromEnvironment();
 
+/// `text` with its ASCII letters in lower case, as schemes are compared.
+std::string lowered(std::string_view text);
+
 /// `text` as a whole number; UsageError naming `what` it should have been.
 int parseWhole(std::string_view what, std::string_view text);
 

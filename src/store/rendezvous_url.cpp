@@ -4,13 +4,14 @@
 #include "unisono/store/rendezvous.hpp"
 
 #include "base/check.hpp"
+#include "store/rendezvous_schemes.hpp"
 
 namespace unisono {
 namespace {
 
 [[noreturn]] void refuse(std::string_view url, std::string_view why) {
   throw UsageError({.reason = Reason::USAGE,
-                    .what = str("the rendezvous URL ", url, " is not usable: ", why),
+                    .what = str("the URL ", url, " is not usable: ", why),
                     .hint = "write tcp://host:port?rank=0&world_size=2, "
                             "file:///path?rank=0&world_size=2 or env://"});
 }
@@ -108,13 +109,21 @@ void parseQuery(std::string_view text, std::string_view query, RendezvousUrl& ur
 
 }  // namespace
 
+std::string lowered(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  }
+  return result;
+}
+
 RendezvousUrl parseRendezvousUrl(std::string_view text) {
   const std::size_t schemeEnd = text.find("://");
   if (schemeEnd == std::string_view::npos || schemeEnd == 0) {
     refuse(text, "it does not begin with a scheme such as tcp://");
   }
   RendezvousUrl url;
-  url.scheme = text.substr(0, schemeEnd);
+  url.scheme = lowered(text.substr(0, schemeEnd));  // written in any case, as in all URLs
   std::string_view rest = text.substr(schemeEnd + 3);
   splitOff(rest, '#');
   const std::string_view query = splitOff(rest, '?');

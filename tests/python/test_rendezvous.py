@@ -36,6 +36,12 @@ def test_file_gives_a_file_store(dist: Any, tmp_path: Path) -> None:
     assert store.timeout == timedelta(seconds=300)
 
 
+def test_schemes_may_be_written_in_capitals(dist: Any, tmp_path: Path) -> None:
+    store, _, _ = next(dist.rendezvous(f"FILE://{tmp_path}/f?rank=0&world_size=1"))
+
+    assert isinstance(store, dist.FileStore)
+
+
 def test_tcp_gives_a_tcp_store_with_its_server(dist: Any) -> None:
     port = free_port(dist)
     store, rank, world = next(dist.rendezvous(f"tcp://127.0.0.1:{port}", 0, 1))

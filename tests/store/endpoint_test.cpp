@@ -14,7 +14,9 @@ namespace {
 
 using std::chrono::seconds;
 using test::textOf;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
 class EndpointTest : public ::testing::Test {
@@ -80,6 +82,18 @@ TEST_F(EndpointTest, TheEnvironmentNamesAStore) {
   EXPECT_EQ(endpointFromEnvironment(), "env://");
   const test::ScopedEnv store("UNISONO_STORE", "tcp://10.0.0.1:1");
   EXPECT_EQ(endpointFromEnvironment(), "tcp://10.0.0.1:1");
+}
+
+TEST_F(EndpointTest, TakesSchemesInAnyCase) {
+  EXPECT_EQ(parseEndpoint("TCP://Host:1/Prefix").host, "Host");
+  EXPECT_EQ(parseEndpoint("TCP://Host:1/Prefix").prefix, "Prefix");
+  EXPECT_EQ(parseEndpoint("File:///tmp/X").file, "/tmp/X");
+}
+
+TEST_F(EndpointTest, SaysHowAnEndpointIsWrittenNotARendezvous) {
+  for (const char* url : {"127.0.0.1:29500", "tcp://h:99999", "tcp://u@h:1", "tcp://[::1"}) {
+    EXPECT_THAT(refusal(url), AllOf(HasSubstr("tcp://host:port"), Not(HasSubstr("world_size"))));
+  }
 }
 
 TEST_F(EndpointTest, RefusesWhatIsNoStore) {

@@ -26,9 +26,9 @@ _handlers: dict[str, Callable[..., Meeting]] = {}
 
 def register_rendezvous_handler(scheme: str, handler: Callable[..., Meeting]) -> None:
     """Makes rendezvous() call `handler`, a generator function, for URLs of that scheme."""
-    if scheme in _handlers:
+    if scheme.lower() in _handlers:
         raise _refusal(f"Rendezvous handler for {scheme}:// already registered")
-    _handlers[scheme] = handler
+    _handlers[scheme.lower()] = handler
 
 
 def rendezvous(url: str | bytes, rank: int = -1, world_size: int = -1, **kwargs: object) -> Meeting:
@@ -43,7 +43,7 @@ def rendezvous(url: str | bytes, rank: int = -1, world_size: int = -1, **kwargs:
     for name, number in (("rank", rank), ("world_size", world_size)):
         if not hasattr(number, "__index__"):
             raise _refusal(f"`{name}` must be an integer. {number!r}")
-    scheme = text.partition("://")[0]
+    scheme = text.partition("://")[0].lower()  # as in all URLs
     full = _with_place(text, {"rank": int(rank), "world_size": int(world_size)})
     if scheme not in _handlers:
         raise _refusal(f"No rendezvous handler for {scheme}://; known are {sorted(_handlers)}")
