@@ -12,6 +12,15 @@ struct Context {
   int exitCode = OK;
 };
 
+struct Args;  // of the verbs; verbs/verbs.hpp
+
+/// -v, -q and --color, which every command of the store has, and what they bring about.
+void takeLoudness(CLI::App& command, Args& args);
+void applyLoudness(const Args& args);
+
+/// --timeout, with what it is said to mean.
+void takeTimeout(CLI::App& command, Args& args, const char* help);
+
 void addStore(CLI::App& program, Context& context);
 void addStoreBench(CLI::App& store, Context& context);
 void addInfo(CLI::App& program, Context& context);

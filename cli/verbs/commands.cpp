@@ -117,6 +117,8 @@ void watchWords(CLI::App& command, Args& args) {
 void dumpWords(CLI::App& command, Args& args) {
   command.add_option("FILE", args.file, "Where to; - for standard output")->required();
   command.add_option("--match", args.glob, "Only the keys that match, as in keys");
+  command.add_flag("--skip-queues", args.skipQueues,
+                   "Queues are not dumped; without this flag exit with 1 when there are some");
 }
 
 void loadWords(CLI::App& command, Args& args) {
@@ -150,22 +152,11 @@ constexpr std::array<Verb, 12> kVerbs = {{
      "unisono store load backup.jsonl -e tcp://127.0.0.1:29501", loadWords, load},
 }};
 
-void takeLoudness(CLI::App& command, Args& args) {
-  command.add_flag("-v,--verbose", args.verbose, "Say more; twice for every detail");
-  command.add_flag("-q,--quiet", args.quiet, "Say only what was asked for");
-  command.add_option("--color", args.color, "Colours: auto (on a terminal), always, never")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->capture_default_str();
-}
-
 void takeCommon(CLI::App& command, Args& args) {
   command.add_option("-e,--endpoint", args.endpoint,
                      "The store: tcp://host:port[/prefix], file:///path or env:// "
                      "(default: UNISONO_STORE, or MASTER_ADDR and MASTER_PORT)");
-  command
-      .add_option("--timeout", args.timeout,
-                  "Seconds after which to give up (default: 5; wait: 300)")
-      ->check(kSeconds);
+  takeTimeout(command, args, "Seconds after which to give up (default: 5; wait: 300)");
   command.add_flag("--json", args.json, "Print JSON");
   takeLoudness(command, args);
 }
@@ -173,10 +164,7 @@ void takeCommon(CLI::App& command, Args& args) {
 /// What comes before every verb.
 void begin(const Args& args) {
   watchSignals();
-  setColor(args.color);
-  if (args.verbose > 0 || args.quiet) {
-    ::setenv("UNISONO_LOG", args.verbose > 1 ? "debug" : args.verbose == 1 ? "info" : "error", 1);
-  }
+  applyLoudness(args);
 }
 
 void addServe(CLI::App& store, Context& context) {
@@ -204,6 +192,25 @@ void addServe(CLI::App& store, Context& context) {
 }
 
 }  // namespace
+
+void takeLoudness(CLI::App& command, Args& args) {
+  command.add_flag("-v,--verbose", args.verbose, "Say more; twice for every detail");
+  command.add_flag("-q,--quiet", args.quiet, "Say only what was asked for");
+  command.add_option("--color", args.color, "Colours: auto (on a terminal), always, never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str();
+}
+
+void takeTimeout(CLI::App& command, Args& args, const char* help) {
+  command.add_option("--timeout", args.timeout, help)->check(kSeconds);
+}
+
+void applyLoudness(const Args& args) {
+  setColor(args.color);
+  if (args.verbose > 0 || args.quiet) {
+    ::setenv("UNISONO_LOG", args.verbose > 1 ? "debug" : args.verbose == 1 ? "info" : "error", 1);
+  }
+}
 
 void addStore(CLI::App& program, Context& context) {
   CLI::App* store = program.add_subcommand("store", "The key-value store through which ranks meet");

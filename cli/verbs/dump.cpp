@@ -4,11 +4,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
+
+#include "unisono/store/prefix_store.hpp"
 
 #include "base/bytes.hpp"
 #include "base/fd.hpp"
@@ -78,13 +81,43 @@ void writeDump(Store& store, const std::string& glob, DumpWriter& writer) {
   writer.end();
 }
 
+/// The queues that a dump leaves out. Only our own servers tell how many there are, and only all
+/// together, so a dump of a part of a store is not held to be short of them.
+struct Queues {
+  std::uint64_t count = 0;
+  std::uint64_t elements = 0;
+};
+
+Queues queuesOf(const Args& args, const Target& target) {
+  const bool whole = args.glob == "*" && !dynamic_cast<PrefixStore*>(target.store.get());
+  const std::string text = whole ? serverStats(*target.store) : "";
+  if (text.empty()) {
+    return {};
+  }
+  const auto stats = nlohmann::json::parse(text);
+  return {.count = stats.value("queues", std::uint64_t{0}),
+          .elements = stats.value("queued", std::uint64_t{0})};
+}
+
+/// Says what was left out; the exit code of the dump.
+int judge(const Args& args, const Queues& queues) {
+  if (queues.count == 0 || args.skipQueues) {
+    return OK;
+  }
+  complain(str("the dump is short of ", queues.count, queues.count == 1 ? " queue" : " queues",
+               " with ", queues.elements, queues.elements == 1 ? " element" : " elements",
+               ": only keys are dumped"),
+           "say --skip-queues if that is meant");
+  return FAILURE;
+}
+
 void refuseOverwriting(Store& store, const std::vector<DumpEntry>& entries) {
   const std::vector<std::string> listed = store.listKeys();
   const std::set<std::string_view> there(listed.begin(), listed.end());
   std::vector<std::string> standing;
   for (const DumpEntry& entry : entries) {
     if (there.contains(entry.key)) {
-      standing.push_back(str("'", entry.key, "'"));
+      standing.push_back(str("'", shownKey(entry.key), "'"));
     }
   }
   if (!standing.empty()) {
@@ -92,6 +125,21 @@ void refuseOverwriting(Store& store, const std::vector<DumpEntry>& entries) {
                           " keys are set already: ", join(standing, ", ", 4),
                           "; nothing was loaded. DO: overwrite them with --force"));
   }
+}
+
+/// Sets only keys that are not set; those that somebody else has set meanwhile are left alone, and
+/// returned. (An empty value counts as none, as everywhere in compare-and-set.)
+std::vector<std::string> addEntries(Store& store, const std::vector<DumpEntry>& entries) {
+  Progress progress("loaded", entries.size());
+  std::vector<std::string> taken;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const Store::Swap swap = store.trySwap(entries[i].key, {}, asBytes(entries[i].value));
+    if (!swap.stored.value_or(true) && asText(swap.value) != entries[i].value) {
+      taken.push_back(str("'", shownKey(entries[i].key), "'"));
+    }
+    progress.at(i + 1);
+  }
+  return taken;
 }
 
 void writeEntries(Store& store, const std::vector<DumpEntry>& entries) {
@@ -113,9 +161,10 @@ void writeEntries(Store& store, const std::vector<DumpEntry>& entries) {
   }
 }
 
-void tellCount(const Args& args, std::string_view verb, std::uint64_t count) {
+void tellCount(const Args& args, std::string_view verb, std::uint64_t count,
+               std::string_view more = {}) {
   if (args.json) {
-    printLine(str("{\"", verb, "\":", count, ",\"file\":", jsonKey(args.file), "}"));
+    printLine(str("{\"", verb, "\":", count, ",\"file\":", jsonKey(args.file), more, "}"));
   } else if (!args.quiet) {
     printLine(str(verb, " ", count, count == 1 ? " key" : " keys"));
   }
@@ -128,7 +177,8 @@ int dump(const Args& args) {
   if (args.file == "-") {
     DumpWriter writer([](std::string_view bytes) { print(bytes); });
     writeDump(*target.store, args.glob, writer);
-    return OK;
+    flushOutput();
+    return judge(args, queuesOf(args, target));
   }
   NewFile file(args.file);
   std::string pending;
@@ -145,20 +195,30 @@ int dump(const Args& args) {
   writeDump(*target.store, args.glob, writer);
   write();
   file.finish();
-  tellCount(args, "dumped", writer.count());
-  return OK;
+  const Queues queues = queuesOf(args, target);
+  tellCount(args, "dumped", writer.count(), str(",\"queues_left_out\":", queues.count));
+  return judge(args, queues);
 }
 
 int load(const Args& args) {
   const std::vector<DumpEntry> entries =
       readDump(readAll(args.file), args.file == "-" ? "standard input" : args.file);
   const Target target = openTarget(args, Missing::CREATE);
-  if (!args.force) {
+  std::vector<std::string> taken;
+  if (args.force) {
+    writeEntries(*target.store, entries);
+  } else {
     refuseOverwriting(*target.store, entries);
+    taken = addEntries(*target.store, entries);
   }
-  writeEntries(*target.store, entries);
-  tellCount(args, "loaded", entries.size());
-  return OK;
+  tellCount(args, "loaded", entries.size() - taken.size());
+  if (taken.empty()) {
+    return OK;
+  }
+  complain(str(taken.size(), " of ", entries.size(),
+               " keys were set by somebody else meanwhile and left alone: ", join(taken, ", ", 4)),
+           "overwrite them with --force");
+  return FAILURE;
 }
 
 }  // namespace unisono::cli

@@ -38,6 +38,10 @@ void printStats(const Json& all) {
   printLine(str("memory       ", bytes(all["bytes"]), " of ", bytes(limits["bytes"])));
   printLine(str("connections  ", number(all["connections"]), " of ", number(limits["connections"]),
                 ", ", number(all["accepted"]), " since the start"));
+  if (all.contains("queues")) {  // not told by servers before 0.1
+    printLine(
+        str("queues       ", number(all["queues"]), " with ", number(all["queued"]), " elements"));
+  }
   printLine(str("waits        ", number(all["waits"])));
   printLine(str("limits       key ", bytes(limits["key_bytes"]), ", value ",
                 bytes(limits["value_bytes"]), ", request ", bytes(limits["request_bytes"]), ", ",

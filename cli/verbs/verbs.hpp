@@ -41,6 +41,7 @@ struct Args {
   std::optional<double> wait;
   bool prefix = false;
   bool force = false;
+  bool skipQueues = false;
   bool existing = false;
   double interval = 0.5;
   std::uint64_t count = 0;  // 0: no end

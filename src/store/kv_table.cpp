@@ -97,6 +97,7 @@ void KvTable::dropIfEmpty(Node& node) {
   Entry& entry = node.second;
   if (entry.queue && entry.queue->empty()) {
     entry.queue.reset();
+    --queues_;
   }
   if (entry.sleepers && entry.sleepers->none()) {
     entry.sleepers.reset();
@@ -373,8 +374,10 @@ Status KvTable::push(std::string_view name, std::string_view element) {
   const Before before(entry);
   if (!entry.queue) {
     entry.queue = std::make_unique<std::deque<std::string>>();
+    ++queues_;
   }
   entry.queue->emplace_back(element);
+  ++queued_;
   bytes_ += cost;
   changed(node, before, Change::PUSHED);
   return Status::ok();
@@ -389,6 +392,7 @@ std::optional<std::string> KvTable::pop(std::string_view name) {
   const Before before(entry);
   std::string element = std::move(entry.queue->front());
   entry.queue->pop_front();
+  --queued_;
   bytes_ -= element.size() + kElementOverhead;
   changed(*found, before, Change::TAKEN);
   dropIfEmpty(*found);

@@ -104,6 +104,9 @@ class KvTable {
   std::vector<Wake> takeWakes();
 
   std::uint64_t contentBytes() const noexcept { return bytes_; }
+  /// Queues that hold something, and what they hold together.
+  std::size_t queueCount() const noexcept { return queues_; }
+  std::size_t queuedCount() const noexcept { return queued_; }
   std::size_t waitCount() const noexcept { return waits_.size(); }
 
  private:
@@ -160,6 +163,8 @@ class KvTable {
   // names that somebody waits for.
   std::set<std::string_view> valued_;
   std::uint64_t bytes_ = 0;
+  std::size_t queues_ = 0;
+  std::size_t queued_ = 0;
 };
 
 }  // namespace unisono

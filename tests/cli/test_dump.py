@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import zlib
 from pathlib import Path
 
 import pytest
 
-from tests.cli.program import NEEDS_PROGRAM, ROOT, Client, assert_one_line
+from tests.cli.program import NEEDS_PROGRAM, PATIENCE, ROOT, Client, assert_one_line
 
 pytestmark = NEEDS_PROGRAM
 
@@ -149,3 +150,66 @@ def test_some_keys_can_be_chosen(store: Client) -> None:
     store.run("set", "b/1", "x")
 
     assert b"b/1" not in store.raw("dump", "-", "--match", "a/*")
+
+
+def test_a_key_that_is_set_while_loading_is_left_alone(store: Client, tmp_path: Path) -> None:
+    """Whatever the other client sets, and whenever, is still there afterwards."""
+    count = 20_000
+    body = b'{"schema":"unisono-store-dump/1"}\n' + b"".join(
+        b'{"key":"k%06d","value":"dump"}\n' % i for i in range(count)
+    )
+    end = {"end": True, "count": count, "crc32": f"{zlib.crc32(body):08x}"}
+    file = tmp_path / "dump.jsonl"
+    file.write_bytes(body + json.dumps(end).encode() + b"\n")
+
+    last = f"k{count - 1:06d}"
+    with store.started("load", str(file)) as loading:
+        store.run("wait", "k000000")  # the look at what is set already is over
+        mine = store.run("cas", last, "", "mine")
+        _, complaint = loading.communicate(timeout=PATIENCE)
+
+    if mine.returncode != 0:
+        pytest.skip("the load was over before the other client came")
+    assert loading.returncode == 1
+    assert f"1 of {count} keys were set by somebody else" in complaint
+    assert last in complaint
+    assert store.out("get", last) == "mine\n"
+    assert store.out("get", "k000001") == "dump\n"
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_queues_that_are_left_out_are_told(store: Client, tmp_path: Path, count: int) -> None:
+    store.run("set", "k", "v")
+    push(store.endpoint, *(f"q{i}" for i in range(count)))
+    file = tmp_path / "dump.jsonl"
+
+    short = store.run("dump", str(file), "--json")
+    meant = store.run("dump", str(file), "--skip-queues")
+
+    assert_one_line(short, 1)
+    assert f"{count} queue" in short.stderr
+    assert json.loads(short.stdout) == {
+        "dumped": 1,
+        "file": str(file),
+        "queues_left_out": count,
+    }
+    assert (meant.returncode, meant.stderr) == (0, "")
+    assert store.run("dump", "-").returncode == 1
+    assert store.json("stats")["queues"] == count
+    assert store.json("stats")["queued"] == 2 * count
+    assert file.read_text().count("\n") == 3
+
+
+def push(endpoint: str, *queues: str) -> None:
+    """Two elements for each queue, as the wire protocol has it."""
+    host, port = endpoint.removeprefix("tcp://").split(":")
+
+    def blob(text: str) -> bytes:
+        return len(text).to_bytes(8, "little") + text.encode()
+
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as raw:
+        raw.sendall(b"\x00" + (0x3C85F7CE).to_bytes(4, "little"))
+        for queue in queues:
+            raw.sendall(2 * (b"\x0e" + blob(f"/{queue}") + blob("element")))
+        raw.sendall(b"\x0d" + (7).to_bytes(4, "little"))  # PING: all before it has been done
+        assert raw.recv(4, socket.MSG_WAITALL) == (7).to_bytes(4, "little")

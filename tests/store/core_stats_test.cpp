@@ -33,6 +33,21 @@ TEST(StoreCoreStatsTest, CountWhatIsThereNow) {
                     HasSubstr("\"connections\":1,"), HasSubstr("\"accepted\":2,")));
 }
 
+TEST(StoreCoreStatsTest, CountQueuesAndWhatTheyHold) {
+  CoreHarness server;
+  const ConnectionId client = server.connect();
+  for (const char* queue : {"/q", "/q", "/r"}) {
+    server.send(client, req(Query::QUEUE_PUSH).blob(queue).blob("x"));
+  }
+
+  EXPECT_THAT(statsOf(server, client), HasSubstr("\"queues\":2,\"queued\":3,"));
+
+  server.ask(client, req(Query::QUEUE_POP).blob("/q"));
+  server.ask(client, req(Query::QUEUE_POP).blob("/r"));
+
+  EXPECT_THAT(statsOf(server, client), HasSubstr("\"queues\":1,\"queued\":1,"));
+}
+
 TEST(StoreCoreStatsTest, CountRequestsOfBothFormsByKind) {
   CoreHarness server;
   const ConnectionId client = server.connect();

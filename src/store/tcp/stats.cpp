@@ -17,6 +17,7 @@ std::string StoreCore::statsText(TimePoint now) const {
   return str(
       "{\"schema\":\"unisono-store-stats/1\",\"uptime_ms\":", uptime.count(),
       ",\"keys\":", table_.size(), ",\"bytes\":", table_.contentBytes(),
+      ",\"queues\":", table_.queueCount(), ",\"queued\":", table_.queuedCount(),
       ",\"waits\":", table_.waitCount(), ",\"connections\":", sessions_.size(),
       ",\"accepted\":", accepted_, ",\"unsent_bytes\":", unsentBytes_,
       ",\"partial_bytes\":", partialBytes_, ",\"requests\":{", requests,
