@@ -1,7 +1,9 @@
 // unisono store bench: how fast the store is, also beside others.
 
 #include <array>
+#include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -16,8 +18,9 @@
 #include "bench/store/compare.hpp"
 #include "bench/store/picture.hpp"
 #include "command.hpp"
-#include "net/address.hpp"
+#include "store/endpoint.hpp"
 #include "terminal.hpp"
+#include "verbs/verbs.hpp"
 
 namespace unisono::cli {
 namespace {
@@ -25,11 +28,10 @@ namespace {
 struct BenchOptions {
   bench::Plan plan;
   double seconds = 0.5;
-  std::string endpoint;
+  Args args;  // endpoint, timeout, json and how much to say
   std::vector<std::string> compareWith;
   std::string python;
   std::string plot;
-  bool json = false;
 };
 
 /// What was measured, and under which circumstances.
@@ -40,25 +42,30 @@ struct Report {
   std::vector<std::pair<std::string, std::string>> peers;  // name; version and note
 };
 
-/// "tcp://host:port", as `serve` prints it.
-bench::Peer peerAt(const std::string& endpoint) {
-  constexpr std::string_view kScheme = "tcp://";
-  const std::string_view text = std::string_view(endpoint).starts_with(kScheme)
-                                    ? std::string_view(endpoint).substr(kScheme.size())
-                                    : std::string_view(endpoint);
-  const HostPort place = parseHostPort(text);
+/// The server at the endpoint that was given, once it has answered.
+bench::Peer peerAt(const Args& args) {
+  const Endpoint place = parseEndpoint(args.endpoint);
+  if (!place.file.empty() || !place.prefix.empty()) {
+    throw UsageError(
+        {.reason = Reason::USAGE,
+         .what = str("bench cannot measure ", args.endpoint, ": ",
+                     place.file.empty() ? "it measures a server as a whole, without a prefix"
+                                        : "it measures servers, and this is a file"),
+         .hint = "write tcp://host:port, or leave it out to measure a server of its own"});
+  }
+  static_cast<void>(openTarget(args, Missing::REFUSE).store->numKeys());
   return {.target = {.name = "endpoint",
                      .dialect = bench::Dialect::TORCH,
                      .host = place.host,
                      .port = place.port},
           .version = {},
-          .note = endpoint,
+          .note = args.endpoint,
           .process = {}};
 }
 
 std::vector<bench::Peer> startPeers(const BenchOptions& options, Report& report) {
   std::vector<bench::Peer> peers;
-  peers.push_back(options.endpoint.empty() ? bench::startUnisono() : peerAt(options.endpoint));
+  peers.push_back(options.args.endpoint.empty() ? bench::startUnisono() : peerAt(options.args));
   for (const std::string& name : options.compareWith) {
     const std::string python = !options.python.empty()                   ? options.python
                                : ::access(".venv/bin/python", X_OK) == 0 ? ".venv/bin/python"
@@ -122,7 +129,7 @@ std::string cells(const char* format, Cells... values) {
   return line.data();
 }
 
-void printTable(const Report& report) {
+void printCircumstances(const Report& report) {
   for (const auto& list : {report.environment, report.peers}) {
     for (const auto& [name, value] : list) {
       printLine(cells("%-12s ", name.c_str()) + value);
@@ -131,7 +138,11 @@ void printTable(const Report& report) {
   for (const bench::MissingPeer& missing : report.missing) {
     printLine(cells("%-12s left out: ", missing.name.c_str()) + missing.why);
   }
-  printLine(cells("\n%-10s %-7s %8s %6s %12s %9s %9s %7s  %s", "peer", "verb", "clients", "depth",
+  printLine("");
+}
+
+void printTable(const Report& report) {
+  printLine(cells("%-10s %-7s %8s %6s %12s %9s %9s %7s  %s", "peer", "verb", "clients", "depth",
                   "requests/s", "p50 us", "p99 us", "ratio", "range"));
   for (const bench::Row& row : report.rows) {
     const std::string figures = cells(
@@ -146,6 +157,16 @@ void printTable(const Report& report) {
   }
 }
 
+/// Before hours of work: whether its picture can be saved afterwards.
+void refuseUnwritable(const std::string& file) {
+  const bool there = ::access(file.c_str(), F_OK) == 0;
+  const std::string folder = std::filesystem::path(file).parent_path();
+  const char* asked = there ? file.c_str() : folder.empty() ? "." : folder.c_str();
+  if (::access(asked, W_OK) != 0) {
+    throw FileFailure(str("cannot write ", file, ": ", errnoText(errno)));
+  }
+}
+
 void savePicture(const Report& report, const std::string& file) {
   std::string caption;
   for (const auto& [name, value] : report.environment) {
@@ -156,18 +177,26 @@ void savePicture(const Report& report, const std::string& file) {
   std::ofstream out(file);
   out << bench::drawRates(report.rows, caption) << std::flush;
   if (!out) {
-    throw FileFailure(str("cannot write ", file));
+    throw FileFailure(str("cannot write ", file, ": ", errnoText(errno)));
   }
 }
 
 int run(BenchOptions options) {
+  applyLoudness(options.args);
+  if (!options.plot.empty()) {
+    refuseUnwritable(options.plot);
+  }
   options.plan.duration = fromSeconds(options.seconds);
   Report report{.environment = bench::environment(), .rows = {}, .missing = {}, .peers = {}};
   const std::vector<bench::Peer> peers = startPeers(options, report);
-  report.rows = bench::compare(peers, options.plan, showProgress);
-  if (options.json) {
+  report.rows = bench::compare(peers, options.plan,
+                               options.args.quiet ? [](std::size_t, std::size_t) {} : showProgress);
+  if (options.args.json) {
     printLine(asJson(report, options).dump(2));
   } else {
+    if (!options.args.quiet) {
+      printCircumstances(report);
+    }
     printTable(report);
   }
   if (!options.plot.empty()) {
@@ -205,7 +234,10 @@ void addStoreBench(CLI::App& store, Context& context) {
       ->check(CLI::Range(0.01, 60.0))
       ->capture_default_str();
   CLI::Option* endpoint = command->add_option(
-      "-e,--endpoint", options->endpoint, "Measure this server (tcp://HOST:PORT), not one of ours");
+      "-e,--endpoint", options->args.endpoint,
+      "Measure this server (tcp://host:port or env://) instead of one started for it");
+  takeTimeout(*command, options->args,
+              "Seconds after which an endpoint that does not answer is given up (default: 5)");
   command
       ->add_option("--compare", options->compareWith,
                    "Also start and measure others, in turns: torch, redis")
@@ -215,7 +247,8 @@ void addStoreBench(CLI::App& store, Context& context) {
   command->add_option("--python", options->python,
                       "A Python that has torch [.venv/bin/python, or python3]");
   command->add_option("--plot", options->plot, "Also draw the rates into this file (SVG)");
-  command->add_flag("--json", options->json, "Print one JSON document");
+  command->add_flag("--json", options->args.json, "Print one JSON document");
+  takeLoudness(*command, options->args);
   command->footer("For example: unisono store bench --clients 1,16,128 --compare torch,redis");
   command->callback([options, &context] { context.exitCode = run(*options); });
 }

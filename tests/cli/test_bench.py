@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.program import PROGRAM, run, serving
+from tests.cli.program import PROGRAM, assert_one_line, run, serving
 
 QUICK = ("--rounds", "2", "--seconds", "0.02", "--clients", "1,3")
 
@@ -80,10 +82,11 @@ def test_draws_a_picture(tmp_path: Path) -> None:
 
 
 def test_says_when_the_picture_cannot_be_written(tmp_path: Path) -> None:
-    done = run("store", "bench", *QUICK, "--plot", str(tmp_path / "no" / "rates.svg"))
+    done = run("store", "bench", "--seconds", "60", "--plot", str(tmp_path / "no" / "rates.svg"))
 
-    assert done.returncode == 1
+    assert_one_line(done, 1)  # at once, not after the measurements
     assert "cannot write" in done.stderr
+    assert "No such file" in done.stderr
 
 
 def test_measures_a_server_that_runs_already() -> None:
@@ -91,6 +94,23 @@ def test_measures_a_server_that_runs_already() -> None:
         document = bench("--endpoint", json.loads(line)["endpoint"])
 
     assert {row["peer"] for row in document["rows"]} == {"endpoint"}
+
+
+def test_an_endpoint_that_does_not_answer_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        begin = time.monotonic()
+        done = run("store", "bench", *QUICK, "--endpoint", url, "--timeout", "0.2")
+
+    assert_one_line(done, 3)
+    assert time.monotonic() - begin < 5
+
+
+def test_says_less_when_asked_to() -> None:
+    done = run("store", "bench", *QUICK, "-q", "--color", "never")
+
+    assert done.returncode == 0
+    assert done.stdout.startswith("peer ")
 
 
 def test_leaves_nothing_running() -> None:
@@ -117,7 +137,10 @@ def test_leaves_nothing_running() -> None:
         (("--clients", "many"), "many"),
         (("--compare", "etcd"), "etcd"),
         (("--seconds", "0"), "0"),
-        (("--endpoint", "tcp://nowhere"), "nowhere"),
+        (("--endpoint", "nowhere"), "tcp://host:port"),
+        (("--endpoint", "tcp://127.0.0.1:1/prefix"), "without a prefix"),
+        (("--endpoint", "file:///tmp/store"), "this is a file"),
+        (("--color", "red"), "red"),
         (("--endpoint", "tcp://127.0.0.1:1", "--compare", "redis"), "--endpoint"),
     ],
 )
