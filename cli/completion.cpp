@@ -91,6 +91,7 @@ std::string forZsh(const std::vector<Level>& levels) {
   }
   script.erase(0, script.find('\n') + 1);
   return str("# zsh completion of unisono. Load it with: source <(unisono completion zsh)\n",
+             "(( $+functions[compdef] )) || { autoload -U +X compinit && compinit }\n",
              "autoload -U +X bashcompinit && bashcompinit\n", script);
 }
 
@@ -101,16 +102,18 @@ std::string forFish(const std::vector<Level>& levels) {
       "  test (string join ' ' (string match -v -- '-*' (commandline -opc))) = \"$argv[1]\"\n"
       "end\n"
       "function __unisono_in\n"
-      "  string match -q -- \"$argv[1]*\" "
-      "(string join ' ' (string match -v -- '-*' (commandline -opc)))\n"
+      "  string match -q -- \"$argv[1] *\" "
+      "(string join ' ' (string match -v -- '-*' (commandline -opc)))' '\n"
       "end\n";
   for (const Level& level : levels) {
     if (!level.commands.empty()) {
       script += str("complete -c unisono -f -n \"__unisono_at '", level.path, "'\" -a '",
                     words(level.commands), "'\n");
     }
+    // Below a command that has commands of its own its options are not known any more.
+    const char* where = level.commands.empty() ? "__unisono_in" : "__unisono_at";
     for (const std::string& option : level.options) {
-      script += str("complete -c unisono -n \"__unisono_in '", level.path, "'\" -l ",
+      script += str("complete -c unisono -n \"", where, " '", level.path, "'\" -l ",
                     option.substr(2), "\n");
     }
   }

@@ -154,33 +154,3 @@ def test_a_full_disk_is_told() -> None:
     assert result.returncode == 1
     assert result.stderr.count("\n") == 1
     assert "No space left on device" in result.stderr
-
-
-def test_completion_knows_commands_and_options() -> None:
-    script = run("completion", "bash").stdout
-
-    def offered(*words: str) -> set[str]:
-        line = " ".join(f"'{word}'" for word in words)
-        ask = f"COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _unisono; echo ${{COMPREPLY[*]}}"
-        bash = subprocess.run(
-            ["bash", "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=True
-        )
-        assert bash.stderr == ""
-        return set(bash.stdout.split())
-
-    assert {"store", "info"} <= offered("unisono", "")
-    assert offered("unisono", "store", "wa") == {"wait", "watch"}
-    assert "--force" in offered("unisono", "store", "load", "--f")
-    assert offered("unisono", "store", "get", "key", "--he") == {"--help", "--hex"}
-
-
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_completion_is_there_for_other_shells(shell: str) -> None:
-    result = run("completion", shell)
-
-    assert result.returncode == 0
-    assert "watch" in result.stdout
-
-
-def test_completion_of_an_unknown_shell_is_refused() -> None:
-    assert_one_line(run("completion", "tcsh"), 2)
