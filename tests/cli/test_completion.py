@@ -39,7 +39,7 @@ class Terminal:
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.environ.update(TERM="dumb", HOME=str(home), ZDOTDIR=str(home))
-            os.execvp(command[0], command)  # noqa: S606
+            os.execvp(command[0], command)
 
     def until(self, text: bytes) -> bytes:
         seen = b""
@@ -83,7 +83,10 @@ def test_bash_knows_commands_and_options() -> None:
 @pytest.mark.parametrize("prepared", ["autoload -U compinit && compinit -u -D", "true"])
 @pytest.mark.parametrize(
     ("typed", "completed"),
-    [("unisono sto", "unisono store "), ("unisono store get k --js", "unisono store get k --json ")],
+    [
+        ("unisono sto", "unisono store "),
+        ("unisono store get k --js", "unisono store get k --json "),
+    ],
 )
 def test_zsh_completes_what_is_typed(
     tmp_path: Path, prepared: str, typed: str, completed: str

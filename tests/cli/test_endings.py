@@ -15,9 +15,7 @@ from tests.cli.program import (
     PATIENCE,
     PROGRAM,
     Client,
-    assert_one_line,
     environment,
-    run,
 )
 
 pytestmark = NEEDS_PROGRAM

@@ -61,8 +61,8 @@ class StoreClient {
   void multiSet(std::span<const std::string> keys, std::span<const Bytes> values,
                 Milliseconds timeout);
   std::int64_t add(const std::string& key, std::int64_t delta, Milliseconds timeout);
-  Swapped compareSet(const std::string& key, std::string_view expected,
-                         std::string_view desired, Milliseconds timeout);
+  Swapped compareSet(const std::string& key, std::string_view expected, std::string_view desired,
+                     Milliseconds timeout);
   bool check(std::span<const std::string> keys, Milliseconds timeout);
   bool remove(const std::string& key, Milliseconds timeout);
   std::int64_t removePrefix(const std::string& prefix, Milliseconds timeout);
