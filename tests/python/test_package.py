@@ -36,6 +36,18 @@ def test_the_version_is_that_of_the_tree() -> None:
     assert unisono.__version__ == VERSION
 
 
+def test_variables_of_the_program_are_no_typos_here() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", "import unisono.distributed as d; d.HashStore().set('k', 'v')"],
+        env={"PATH": os.environ["PATH"], "UNISONO_STORE": "tcp://127.0.0.1:29500"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    assert ended.stderr == ""
+
+
 def test_importing_starts_no_thread_and_is_quick() -> None:
     ended = run_python(
         """
