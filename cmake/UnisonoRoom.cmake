@@ -12,6 +12,9 @@ endfunction()
 # #include. LIBRARIES are third-party targets that this room alone may use.
 function(unisono_room name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SOURCES;DEPS;LIBRARIES")
+  if(UNISONO_PREBUILT)
+    return() # compiled already, see cmake/Prebuilt.cmake
+  endif()
   add_library(unisono_${name} OBJECT ${ARG_SOURCES})
   set_target_properties(unisono_${name} PROPERTIES
     POSITION_INDEPENDENT_CODE ON

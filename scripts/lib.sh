@@ -116,18 +116,25 @@ package_stamp() {
 }
 
 # install_package: builds the Python package and installs it into the .venv, unless it is there.
-# It needs what setup.sh installs for it, and no package index.
+# It needs what setup.sh installs for it, and no package index. What build/release has compiled
+# already is linked, not compiled again, as long as it is up to date.
 install_package() {
-  local stamp
+  local stamp prebuilt=()
   stamp=$(package_stamp)
   if [[ -f $VENV/.installed-unisono && $(<"$VENV/.installed-unisono") == "$stamp" ]]; then
     say "nothing has changed"
     return 0
   fi
   rm -f "$VENV/.installed-unisono"
+  if [[ -f $ROOT/build/release/build.ninja ]] &&
+    cmake --build "$ROOT/build/release" --target unisono_program -- -n | grep -q 'no work to do'; then
+    prebuilt=(--config-settings=cmake.define.UNISONO_PREBUILT="$ROOT/build/release"
+      --config-settings=cmake.build-type=RelWithDebInfo # that of the preset
+      --config-settings=install.strip=true)
+  fi
   CMAKE_BUILD_PARALLEL_LEVEL=$(jobs_count) logged package "$VENV/bin/python" -m pip install -v \
     --no-build-isolation --no-cache-dir --no-deps --no-index --force-reinstall \
-    --config-settings=cmake.define.UNISONO_WERROR=ON "$ROOT" || return
+    --config-settings=cmake.define.UNISONO_WERROR=ON "${prebuilt[@]}" "$ROOT" || return
   echo "$stamp" >"$VENV/.installed-unisono"
 }
 
