@@ -4,6 +4,7 @@
 
 #include "unisono/backend/fake_backend.hpp"
 
+#include "backend/native/native_backend.hpp"
 #include "base/check.hpp"
 #include "base/mutex.hpp"
 
@@ -18,6 +19,11 @@ struct BuiltIn {
 
 /// A backend of the library is a row here.
 constexpr BuiltIn kBuiltIn[] = {
+    {"unisono",
+     {DeviceType::CPU},
+     [](const BackendParams& params) -> std::shared_ptr<Backend> {
+       return std::make_shared<NativeBackend>(params);
+     }},
     {"fake",
      {DeviceType::CPU, DeviceType::CUDA, DeviceType::XPU, DeviceType::META},
      [](const BackendParams& params) -> std::shared_ptr<Backend> {

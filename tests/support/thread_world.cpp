@@ -11,7 +11,7 @@ namespace unisono::test {
 namespace {
 
 std::string describePost(const shm::Post& post) {
-  return str("test ", post.signature);
+  return str("test ", post.call);
 }
 
 }  // namespace

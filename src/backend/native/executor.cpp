@@ -1,6 +1,7 @@
 #include "backend/native/executor.hpp"
 
 #include <cstring>
+#include <new>
 #include <numeric>
 
 #include "base/str.hpp"
@@ -67,6 +68,21 @@ std::string Executor::describe(const shm::Post& post) {
 void Executor::run(const CollectiveArgs& args, Milliseconds timeout) {
   timeout_ = timeout;
   scratch_.reset();
+  try {
+    dispatch(args);
+  } catch (const std::bad_alloc&) {
+    // Others may be waiting for this rank already: the group cannot go on.
+    shm::PeerWait& wait = arena_.wait();
+    wait.throwCauseHere(wait.fail(
+        {.reason = Reason::RESOURCE,
+         .culprit = arena_.rank(),
+         .reporter = arena_.rank(),
+         .seq = arena_.seq(),
+         .text = str("rank ", arena_.rank(), " has no memory left for ", args.describe())}));
+  }
+}
+
+void Executor::dispatch(const CollectiveArgs& args) {
   switch (args.type) {
     case OpType::ALLREDUCE:
       return allreduce(args);

@@ -28,6 +28,7 @@ class Executor {
   static std::string describe(const shm::Post& post);
 
  private:
+  void dispatch(const CollectiveArgs& args);
   void begin(const CollectiveArgs& args);
   void allreduce(const CollectiveArgs& args);
   void allreduceOne(const CollectiveArgs& args, const Tensor& tensor);

@@ -9,7 +9,8 @@ namespace unisono::shm {
 namespace {
 
 constexpr std::size_t kKiB = 1024;
-constexpr std::uint32_t kRingNumber = 1;  // of the segment's extensions
+constexpr std::uint32_t kMixer = 0x9E37'79B1U;  // odd: different calls stay different
+constexpr std::uint32_t kRingNumber = 1;        // of the segment's extensions
 
 /// 1 MiB per rank for two ranks; above that less, so that many ranks do not need much.
 std::size_t chunkFor(int ranks) {
@@ -36,13 +37,14 @@ void Arena::begin(const Announcement& what) {
   seq_ += 1;
   Operation& operation = wait_.operation();
   operation.seq = seq_;
-  operation.signature = what.signature;
+  operation.call = what.signature;
+  operation.signature = (operation.signature ^ what.signature) * kMixer + 1;
   operation.name = what.name;
   operation.timeout = what.timeout;
   operation.deadline.reset();
 
   Post& post = mine_.posts[seq_ % kPosts];
-  post.signature = what.signature;
+  post.call = what.signature;
   post.opType = what.opType;
   post.dtype = what.dtype;
   post.reduceOp = what.reduceOp;
@@ -51,7 +53,7 @@ void Arena::begin(const Announcement& what) {
   // Release: who sees the number also sees the rest.
   post.seq.store(seq_, std::memory_order_release);
   // Read by others after they have seen this rank's position, which is published later.
-  mine_.arrival.signature[seq_ % kPosts].store(what.signature, std::memory_order_relaxed);
+  mine_.arrival.signature[seq_ % kPosts].store(operation.signature, std::memory_order_relaxed);
 
   // Nobody is ever more than two operations ahead of another: see the top of arena.hpp.
   awaitFinished(seq_ < 2 ? 0 : seq_ - 2);
@@ -160,7 +162,8 @@ bool Arena::gather() {
   gathered.store(0, std::memory_order_relaxed);
   if (sum >> 16U != (signature * all & 0xFFFF'FFFF'FFFFU)) [[unlikely]] {
     for (int peer = 0; peer < size_; ++peer) {
-      if (segment_.block(peer).posts[seq_ % kPosts].signature != wait_.operation().signature) {
+      if (segment_.block(peer).arrival.signature[seq_ % kPosts].load(std::memory_order_relaxed) !=
+          wait_.operation().signature) {
         wait_.throwMismatch(peer);
       }
     }

@@ -62,7 +62,7 @@ struct Identity {
 /// else than what they do, and for those who tell a person whom they wait for.
 struct alignas(64) Post {
   std::atomic<std::uint64_t> seq;  // written last
-  std::uint32_t signature;
+  std::uint32_t call;              // hash of what all ranks must agree on
   std::uint8_t opType;
   std::uint8_t dtype;
   std::uint8_t reduceOp;
@@ -76,7 +76,7 @@ inline constexpr std::uint64_t kPosts = 8;  // nobody is further ahead of anothe
 /// Arrival: how far this rank's data may be read, and of which operations it is.
 struct Arrival {
   std::atomic<Position> position;
-  std::atomic<std::uint32_t> signature[kPosts];  // by seq modulo kPosts
+  std::atomic<std::uint32_t> signature[kPosts];  // of all calls so far; by seq modulo kPosts
 };
 
 struct RankBlock {

@@ -144,23 +144,36 @@ void PeerWait::checkProcess(int peer) {
 
 void PeerWait::checkMismatch(int peer) {
   const Post& post = segment_.block(peer).posts[operation_.seq % kPosts];
-  if (post.seq.load(std::memory_order_acquire) == operation_.seq &&
-      post.signature != operation_.signature) {
+  if (post.seq.load(std::memory_order_acquire) == operation_.seq && post.call != operation_.call) {
     throwMismatch(peer);
   }
 }
 
+/// The oldest operation that both have called, but not alike; the current one if there is none.
+std::uint64_t PeerWait::firstMismatch(int peer) const {
+  for (std::uint64_t seq = operation_.seq - std::min(operation_.seq, kPosts - 1);
+       seq < operation_.seq; ++seq) {
+    const Post& mine = segment_.block(segment_.rank()).posts[seq % kPosts];
+    const Post& theirs = segment_.block(peer).posts[seq % kPosts];
+    if (seq > 0 && theirs.seq.load(std::memory_order_acquire) == seq && theirs.call != mine.call) {
+      return seq;
+    }
+  }
+  return operation_.seq;
+}
+
 void PeerWait::throwMismatch(int peer) {
   const int me = segment_.rank();
+  const std::uint64_t seq = firstMismatch(peer);
   const auto tell = [&](int rank) {
     return str("rank ", globalRanks_[static_cast<std::size_t>(rank)], " calls ",
-               describe_(segment_.block(rank).posts[operation_.seq % kPosts]));
+               describe_(segment_.block(rank).posts[seq % kPosts]));
   };
   throwCauseHere(
       fail({.reason = Reason::MISMATCH,
             .culprit = peer,
             .reporter = me,
-            .seq = operation_.seq,
+            .seq = seq,
             .text = str("the ranks do not call the same: ", tell(me), ", ", tell(peer))}));
 }
 

@@ -23,8 +23,9 @@ namespace unisono::shm {
 /// What this rank is doing, as far as waiting and its errors need to know.
 struct Operation {
   std::uint64_t seq = 0;
-  std::uint32_t signature = 0;
-  const char* name = "";  // "all_reduce"
+  std::uint32_t call = 0;       // hash of what all ranks must agree on
+  std::uint32_t signature = 0;  // hash of all calls so far: who was not heard in one is in the next
+  const char* name = "";        // "all_reduce"
   Milliseconds timeout{};
   std::optional<Deadline> deadline = {};  // set by the first wait that is not over at once
   TimePoint start = {};
@@ -103,6 +104,7 @@ class PeerWait {
   void checkProcess(int peer);
   void checkDead(int peer);
   void checkMismatch(int peer);
+  std::uint64_t firstMismatch(int peer) const;
   std::string whoIsMissing() const;
   static void wake(std::atomic<std::uint32_t>& door, std::uint32_t seen) noexcept;
 

@@ -1,0 +1,181 @@
+#include "backend/native/native_backend.hpp"
+
+#include <numeric>
+#include <utility>
+
+#include "base/host.hpp"
+#include "base/str.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr std::size_t kMostQueued = 65'536;
+
+constexpr OpSet kOps = {OpType::BROADCAST,
+                        OpType::ALLREDUCE,
+                        OpType::ALLREDUCE_COALESCED,
+                        OpType::REDUCE,
+                        OpType::ALLGATHER,
+                        OpType::ALLGATHER_BASE,
+                        OpType::ALLGATHER_COALESCED,
+                        OpType::ALLGATHER_INTO_TENSOR_COALESCED,
+                        OpType::GATHER,
+                        OpType::SCATTER,
+                        OpType::REDUCE_SCATTER,
+                        OpType::REDUCE_SCATTER_BASE,
+                        OpType::REDUCE_SCATTER_TENSOR_COALESCED,
+                        OpType::ALLTOALL,
+                        OpType::ALLTOALL_BASE,
+                        OpType::BARRIER};
+
+std::vector<int> globalRanksOf(const BackendParams& params) {
+  std::vector<int> ranks = params.options.globalRanks;
+  if (ranks.empty()) {
+    ranks.resize(static_cast<std::size_t>(params.size));
+    std::iota(ranks.begin(), ranks.end(), 0);
+  }
+  return ranks;
+}
+
+shm::FormOptions formOptions(const BackendParams& params, const Selector& selector) {
+  return {.store = params.store,
+          .rank = params.rank,
+          .size = params.size,
+          .group = params.options.groupName,
+          .settings = selector.settings(),
+          .timeout = params.options.timeout};
+}
+
+}  // namespace
+
+/// An operation that waits in the lane, or runs there.
+class NativeBackend::NativeWork final : public Work, public LaneItem {
+ public:
+  NativeWork(NativeBackend& backend, CollectiveArgs&& args)
+      : Work(args.type, args.seq), backend_(backend), args_(std::move(args)) {}
+
+  Work::Callbacks run() noexcept override {
+    markStarted();
+    std::exception_ptr failure;
+    try {
+      backend_.run(args_);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    return end(failure);
+  }
+  Work::Callbacks fail(std::exception_ptr reason) noexcept override {
+    return end(std::move(reason));
+  }
+  bool isOver() noexcept override { return isCompleted(); }
+
+ private:
+  void help(TimePoint until) override { backend_.lane_.help(*this, until); }
+
+  Work::Callbacks end(std::exception_ptr failure) {
+    TensorList outputs = std::move(args_.outputs);
+    args_.inputs.clear();  // what they keep alive is not needed any more
+    return finishDeferred(std::move(failure), std::move(outputs));
+  }
+
+  NativeBackend& backend_;
+  CollectiveArgs args_;
+};
+
+NativeBackend::NativeBackend(const BackendParams& params)
+    : Backend(params, {.ops = kOps, .devices = {DeviceType::CPU}}),
+      segment_(shm::Segment::form(formOptions(params, selector_))),
+      arena_(*segment_, {.cores = usableCores(),
+                         .globalRanks = globalRanksOf(params),
+                         .describe = Executor::describe}),
+      executor_(arena_, selector_),
+      lane_("unisono-lane") {}
+
+NativeBackend::~NativeBackend() = default;
+
+WorkPtr NativeBackend::start(CollectiveArgs&& args) {
+  madeIn_.check("group");
+  if (!args.asyncOp && lane_.tryTake()) {
+    return runHere(args);
+  }
+  if (lane_.queued() >= kMostQueued) {
+    throw DistBackendError({.reason = Reason::LIMIT,
+                            .what = str("more than ", kMostQueued, " operations are under way"),
+                            .hint = "wait for some of them",
+                            .op = std::string(opName(args.type)),
+                            .group = options().groupName});
+  }
+  auto work = std::make_shared<NativeWork>(*this, std::move(args));
+  lane_.push(work);
+  return work;
+}
+
+/// On this thread, which has the lane.
+WorkPtr NativeBackend::runHere(const CollectiveArgs& args) {
+  try {
+    run(args);
+  } catch (...) {
+    lane_.release();
+    return failedWork(args.type, args.seq, std::current_exception());
+  }
+  lane_.release();
+  return finishedWork();
+}
+
+void NativeBackend::monitoredBarrier(const BarrierOptions& opts, bool /*waitAllRanks*/) {
+  // Every barrier here names all who are missing.
+  CollectiveArgs args;
+  args.type = OpType::BARRIER;
+  args.asyncOp = false;
+  args.timeout = opts.timeout;
+  submit(std::move(args))->wait();
+}
+
+void NativeBackend::abort(std::exception_ptr reason) {
+  if (madeIn_.inChild()) {
+    return;
+  }
+  AbortCause cause{.reason = Reason::ABORTED,
+                   .culprit = rank(),
+                   .reporter = rank(),
+                   .seq = 0,
+                   .text = str("rank ", rank(), " called abort()")};
+  try {
+    if (reason) {
+      std::rethrow_exception(reason);
+    }
+  } catch (const std::exception& error) {
+    cause.text += str(": ", error.what());
+  } catch (...) {
+    cause.text += ": with something that is no std::exception";
+  }
+  // Other threads may be waiting in an operation: the record ends their waits.
+  arena_.wait().fail(cause);
+  lane_.close(reason ? reason
+                     : std::make_exception_ptr(DistBackendError({.reason = Reason::ABORTED,
+                                                                 .what = cause.text,
+                                                                 .group = options().groupName,
+                                                                 .rank = rank(),
+                                                                 .world = size()})));
+}
+
+void NativeBackend::shutdown() {
+  if (madeIn_.inChild()) {
+    return;
+  }
+  lane_.drain(Deadline::after(timeout()));
+  lane_.close(std::make_exception_ptr(DistBackendError({.reason = Reason::SHUTDOWN,
+                                                        .what = "the group has been shut down",
+                                                        .group = options().groupName,
+                                                        .rank = rank(),
+                                                        .world = size()})));
+}
+
+ErrorType NativeBackend::error() const {
+  const auto cause = segment_->header().abort.read();
+  return !cause                             ? ErrorType::SUCCESS
+         : cause->reason == Reason::TIMEOUT ? ErrorType::TIMEOUT
+                                            : ErrorType::COMM_ERROR;
+}
+
+}  // namespace unisono

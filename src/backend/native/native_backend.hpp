@@ -1,0 +1,47 @@
+// NativeBackend: unisono's own engine, for tensors in the memory of one host.
+//
+// A synchronous operation on an idle group runs on the calling thread and returns the one finished
+// Work: no allocation, no lock, no other thread. An asynchronous one is queued in the group's lane.
+//
+// Thread safety: as Backend.
+#pragma once
+
+#include <memory>
+
+#include "unisono/backend/backend.hpp"
+
+#include "backend/native/executor.hpp"
+#include "backend/native/lane.hpp"
+#include "base/fork.hpp"
+#include "transport/shm/segment.hpp"
+
+namespace unisono {
+
+class NativeBackend final : public Backend {
+ public:
+  /// Meets the other ranks. Throws as shm::Segment::form().
+  explicit NativeBackend(const BackendParams& params);
+  ~NativeBackend() override;
+
+  std::string_view name() const noexcept override { return "unisono"; }
+  WorkPtr start(CollectiveArgs&& args) override;
+  void monitoredBarrier(const BarrierOptions& opts, bool waitAllRanks) override;
+  void abort(std::exception_ptr reason) override;
+  void shutdown() override;
+  ErrorType error() const override;
+
+ private:
+  class NativeWork;
+
+  WorkPtr runHere(const CollectiveArgs& args);
+  void run(const CollectiveArgs& args) { executor_.run(args, timeoutOf(args)); }
+
+  const ForkGuard madeIn_;
+  const Selector selector_;
+  const std::unique_ptr<shm::Segment> segment_;
+  shm::Arena arena_;
+  Executor executor_;
+  Lane lane_;  // last: its threads use all of the above
+};
+
+}  // namespace unisono
