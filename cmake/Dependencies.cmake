@@ -5,3 +5,6 @@ find_package(spdlog 1.10 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(libuv REQUIRED IMPORTED_TARGET libuv>=1.43)
 pkg_check_modules(libhwy REQUIRED IMPORTED_TARGET libhwy>=1.0.3)
+
+# What libunisono stands on.
+set(unisono_needs Threads::Threads fmt::fmt spdlog::spdlog PkgConfig::libuv PkgConfig::libhwy)

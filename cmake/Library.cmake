@@ -20,8 +20,7 @@ target_include_directories(unisono PUBLIC
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
   $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_link_libraries(unisono PRIVATE
-  Threads::Threads fmt::fmt spdlog::spdlog PkgConfig::libuv PkgConfig::libhwy unisono_hardening)
+target_link_libraries(unisono PRIVATE ${unisono_needs} unisono_hardening)
 set(export_list ${PROJECT_SOURCE_DIR}/cmake/exports.map)
 target_link_options(unisono PRIVATE -Wl,--version-script=${export_list})
 set_target_properties(unisono PROPERTIES LINK_DEPENDS ${export_list})
@@ -30,5 +29,4 @@ add_library(unisono_inside STATIC ${room_objects})
 set_target_properties(unisono_inside PROPERTIES LINKER_LANGUAGE CXX)
 target_include_directories(unisono_inside PUBLIC
   ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include ${PROJECT_SOURCE_DIR}/src)
-target_link_libraries(unisono_inside PUBLIC
-  Threads::Threads fmt::fmt spdlog::spdlog PkgConfig::libuv PkgConfig::libhwy)
+target_link_libraries(unisono_inside PUBLIC ${unisono_needs})

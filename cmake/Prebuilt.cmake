@@ -31,6 +31,6 @@ function(unisono_prebuilt name)
   target_link_libraries(unisono_${name} INTERFACE ${ARGN})
 endfunction()
 
-unisono_prebuilt(inside Threads::Threads fmt::fmt spdlog::spdlog PkgConfig::libuv)
+unisono_prebuilt(inside ${unisono_needs})
 unisono_prebuilt(bench unisono_inside)
 unisono_prebuilt(cli unisono_bench unisono_inside)

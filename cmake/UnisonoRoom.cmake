@@ -12,14 +12,14 @@ endfunction()
 # #include. LIBRARIES are third-party targets that this room alone may use.
 function(unisono_room name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SOURCES;DEPS;LIBRARIES")
-  if(UNISONO_PREBUILT)
-    return() # compiled already, see cmake/Prebuilt.cmake
-  endif()
   add_library(unisono_${name} OBJECT ${ARG_SOURCES})
   set_target_properties(unisono_${name} PROPERTIES
     POSITION_INDEPENDENT_CODE ON
     CXX_VISIBILITY_PRESET hidden
     VISIBILITY_INLINES_HIDDEN ON)
+  if(UNISONO_PREBUILT) # compiled already, see cmake/Prebuilt.cmake
+    set_target_properties(unisono_${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
   target_include_directories(unisono_${name} PUBLIC
     ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(unisono_${name}
