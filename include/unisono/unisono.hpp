@@ -9,6 +9,7 @@
 #include "unisono/base/error.hpp"
 #include "unisono/group/backend_config.hpp"
 #include "unisono/group/coalescing.hpp"
+#include "unisono/group/group.hpp"
 #include "unisono/group/group_registry.hpp"
 #include "unisono/group/hooks.hpp"
 #include "unisono/group/process_group.hpp"

@@ -19,8 +19,8 @@ namespace unisono {
 /// `timeout`, or UsageError when it is negative.
 Milliseconds checkedTimeout(Milliseconds timeout);
 
-/// What a store's timeout is before anybody sets it.
-Milliseconds defaultTimeout();
+/// What a store's timeout is before anybody sets it: UNISONO_TIMEOUT, or `usual`.
+Milliseconds defaultTimeout(Milliseconds usual = Store::kDefaultTimeout);
 
 /// UsageError unless there is one value for each key.
 inline void checkSameSize(std::span<const std::string> keys, std::span<const Bytes> values) {

@@ -12,7 +12,8 @@ namespace unisono {
 namespace {
 
 UNISONO_KNOB(double, kTimeout, "UNISONO_TIMEOUT", "0",
-             "seconds after which waiting calls give up; 0 = 300 for stores and connecting");
+             "seconds after which waiting calls give up; 0 = 300 for stores and connecting, 1800 for "
+             "operations of groups");
 
 [[noreturn]] void refuse(std::string_view what) {
   throw NotSupportedError({.reason = Reason::USAGE,
@@ -28,7 +29,7 @@ Milliseconds checkedTimeout(Milliseconds timeout) {
   return timeout;
 }
 
-Milliseconds defaultTimeout() {
+Milliseconds defaultTimeout(Milliseconds usual) {
   const double seconds = kTimeout.value();
   if (seconds < 0) {
     throw UsageError({.reason = Reason::CONFIG,
@@ -37,7 +38,7 @@ Milliseconds defaultTimeout() {
                       .hint = str("unset it, or set: ", kTimeout.doc)});
   }
   // Not less than 1 ms: 0 would mean not to wait at all.
-  return seconds > 0 ? std::max(fromSeconds(seconds), Milliseconds(1)) : Store::kDefaultTimeout;
+  return seconds > 0 ? std::max(fromSeconds(seconds), Milliseconds(1)) : usual;
 }
 
 struct Store::State {

@@ -1,0 +1,125 @@
+// Group: ranks that work together, in few words.
+//
+//   unisono::Group world = unisono::init();          // RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT
+//   std::vector<float> gradients = …;
+//   world.allReduce(gradients, {.op = unisono::ReduceOp::AVG});
+//
+// Values are anything contiguous (vector, array, span) of a type that tensors may have, or Tensors.
+// A call returns when it is done, and throws when it failed; with `.async = true` it returns at
+// once, and its Work is waited for later. Every rank makes the same calls in the same order.
+//
+// A Group is a handle: copies mean the same group, which goes with its last one.
+//
+// Thread safety: as ProcessGroup.
+#pragma once
+
+#include <chrono>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "unisono/base/api.hpp"
+#include "unisono/group/process_group.hpp"
+#include "unisono/reduction/reduce_op.hpp"
+#include "unisono/tensor/tensor.hpp"
+
+namespace unisono {
+
+/// What can be said of a call; each looks at what concerns it.
+struct CallOptions {
+  ReduceOp op = ReduceOp::SUM;
+  int root = 0;
+  bool async = false;
+  std::chrono::milliseconds timeout = kUnsetTimeout;
+};
+
+namespace detail {
+template <typename T>
+concept Values = std::ranges::contiguous_range<T> && std::ranges::sized_range<T>;
+
+/// A view of `values`. Operations do not write to their inputs, so const is cast away here only.
+template <Values T>
+Tensor viewOf(T& values) {
+  using Element = std::ranges::range_value_t<T>;
+  auto* data = const_cast<Element*>(std::ranges::data(values));
+  return Tensor(std::span<Element>(data, std::ranges::size(values)));
+}
+inline const Tensor& viewOf(const Tensor& tensor) noexcept {
+  return tensor;
+}
+}  // namespace detail
+
+class UNISONO_API Group {
+ public:
+  explicit Group(std::shared_ptr<ProcessGroup> group);
+
+  int rank() const noexcept;
+  int size() const noexcept;
+  std::string name() const;
+
+  /// Everybody gets the reduction of all, in place.
+  template <typename T>
+  WorkPtr allReduce(T&& values, const CallOptions& options = {}) {
+    return run(OpType::ALLREDUCE, options, {}, detail::viewOf(values));
+  }
+  /// The root gets it; the others' values stay as they are.
+  template <typename T>
+  WorkPtr reduce(T&& values, const CallOptions& options = {}) {
+    return run(OpType::REDUCE, options, {}, detail::viewOf(values));
+  }
+  /// Everybody gets the root's values.
+  template <typename T>
+  WorkPtr broadcast(T&& values, const CallOptions& options = {}) {
+    return run(OpType::BROADCAST, options, {}, detail::viewOf(values));
+  }
+  /// Everybody gets the values of all, by rank; `all` has size() times as many elements.
+  template <typename In, typename Out>
+  WorkPtr allGather(const In& mine, Out&& all, const CallOptions& options = {}) {
+    return run(OpType::ALLGATHER_BASE, options, detail::viewOf(mine), detail::viewOf(all));
+  }
+  /// Rank r gets part r of the reduction; `all` has size() times as many elements as `part`.
+  template <typename In, typename Out>
+  WorkPtr reduceScatter(const In& all, Out&& part, const CallOptions& options = {}) {
+    return run(OpType::REDUCE_SCATTER_BASE, options, detail::viewOf(all), detail::viewOf(part));
+  }
+  /// Rank r gets part r of everybody's `give`, by rank.
+  template <typename In, typename Out>
+  WorkPtr allToAll(const In& give, Out&& take, const CallOptions& options = {}) {
+    return run(OpType::ALLTOALL_BASE, options, detail::viewOf(give), detail::viewOf(take));
+  }
+  /// Returns when everybody has called it.
+  WorkPtr barrier(const CallOptions& options = {});
+
+  /// A group of those who give the same `color`, in the order of their ranks here; every rank calls
+  /// it. None for who gives nothing.
+  std::optional<Group> split(std::optional<int> color);
+
+  /// Everything else that a group can do.
+  ProcessGroup& processGroup() const noexcept { return *group_; }
+
+ private:
+  WorkPtr run(OpType type, const CallOptions& options, TensorList inputs, TensorList outputs);
+
+  std::shared_ptr<ProcessGroup> group_;
+};
+
+/// How to meet. What is not given comes from the environment.
+struct InitOptions {
+  std::string url = "env://";              // where the ranks meet, unless there is a store
+  std::shared_ptr<Store> store = {};       // with it, rank and size are needed too
+  std::optional<int> rank = std::nullopt;  // else from the URL or RANK
+  std::optional<int> size = std::nullopt;  // else from the URL or WORLD_SIZE
+  std::string backend = "unisono";         // see backend_config.hpp
+  std::string name = "world";
+  std::optional<std::chrono::milliseconds> timeout = std::nullopt;  // of operations; 30 minutes
+};
+
+/// Meets the other ranks. Throws DistError saying who has not come, or what does not fit.
+UNISONO_API Group init(const InitOptions& options = {});
+
+}  // namespace unisono

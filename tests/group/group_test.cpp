@@ -1,0 +1,128 @@
+#include "unisono/group/group.hpp"
+
+#include <array>
+#include <gmock/gmock.h>
+#include <numeric>
+
+#include "unisono/store/hash_store.hpp"
+
+#include "store/expect.hpp"
+#include "support/thread_world.hpp"
+
+namespace unisono {
+namespace {
+
+using test::onThreads;
+using test::textOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// Runs `body` as rank after rank of a world whose ranks are threads.
+void inWorld(int size, const std::function<void(Group)>& body) {
+  const auto store = std::make_shared<HashStore>();
+  for (const std::exception_ptr& thrown : onThreads(
+           size, [&](int rank) { body(init({.store = store, .rank = rank, .size = size})); })) {
+    if (thrown) {
+      std::rethrow_exception(thrown);
+    }
+  }
+}
+
+TEST(GroupTest, WorksOnAnythingContiguous) {
+  inWorld(3, [](Group world) {
+    std::vector<float> vector(10, 1);
+    std::array<double, 3> array = {1, 2, static_cast<double>(world.rank())};
+    int number[1] = {world.rank()};
+
+    world.allReduce(vector);
+    world.allReduce(array, {.op = ReduceOp::MAX});
+    world.allReduce(std::span(number), {.op = ReduceOp::PRODUCT});
+    world.allReduce(Tensor(vector), {.op = ReduceOp::AVG});
+
+    EXPECT_THAT(vector, Each(3.0F));
+    EXPECT_THAT(array, ElementsAre(1, 2, 2));
+    EXPECT_EQ(number[0], 0);
+  });
+}
+
+TEST(GroupTest, MovesValuesBetweenRanks) {
+  inWorld(4, [](Group world) {
+    std::vector<int> data(5, world.rank());
+    world.broadcast(data, {.root = 2});
+    EXPECT_THAT(data, Each(2));
+
+    const std::vector<std::int64_t> mine = {world.rank(), 10L * world.rank()};
+    std::vector<std::int64_t> all(8);
+    world.allGather(mine, all);
+    EXPECT_THAT(all, ElementsAre(0, 0, 1, 10, 2, 20, 3, 30));
+
+    std::vector<std::int64_t> part(2);
+    world.reduceScatter(all, part);
+    EXPECT_THAT(part, ElementsAre(4 * world.rank(), 40 * world.rank()));
+
+    const std::vector<int> give(4, world.rank());
+    std::vector<int> take(4);
+    world.allToAll(give, take);
+    EXPECT_THAT(take, ElementsAre(0, 1, 2, 3));
+
+    std::vector<int> sum(2, 1);
+    world.reduce(sum, {.root = 1});
+    EXPECT_THAT(sum, Each(world.rank() == 1 ? 4 : 1));
+    world.barrier();
+  });
+}
+
+TEST(GroupTest, AnAsynchronousCallIsWaitedForLater) {
+  inWorld(2, [](Group world) {
+    std::vector<float> data(100'000, 1);
+    const WorkPtr work = world.allReduce(data, {.async = true});
+    EXPECT_TRUE(work->wait());
+    EXPECT_EQ(data.back(), 2.0F);
+  });
+}
+
+TEST(GroupTest, SplitsByColorAndKeepsTheOrderOfRanks) {
+  inWorld(5, [](Group world) {
+    std::optional<Group> half = world.split(world.rank() % 2);
+    ASSERT_TRUE(half);
+    EXPECT_EQ(half->size(), world.rank() % 2 == 0 ? 3 : 2);
+    EXPECT_EQ(half->rank(), world.rank() / 2);
+
+    std::vector<int> ranks = {world.rank()};
+    half->allReduce(ranks);
+    EXPECT_EQ(ranks[0], world.rank() % 2 == 0 ? 0 + 2 + 4 : 1 + 3);
+
+    const std::optional<Group> few =
+        world.split(world.rank() < 2 ? std::optional(7) : std::nullopt);
+    EXPECT_EQ(few.has_value(), world.rank() < 2);
+    std::optional<Group> again = half->split(0);
+    ASSERT_TRUE(again);
+    again->barrier();
+    world.barrier();
+  });
+}
+
+TEST(GroupTest, SaysWhatInitNeeds) {
+  EXPECT_THAT(textOf<UsageError>([] { init({.store = std::make_shared<HashStore>()}); }),
+              HasSubstr("rank and size"));
+  EXPECT_THAT(
+      textOf<UsageError>([] {
+        init({.store = std::make_shared<HashStore>(), .rank = 0, .size = 1, .backend = "glue"});
+      }),
+      HasSubstr("glue"));
+}
+
+TEST(GroupTest, ErrorsAreThrownByTheCallItself) {
+  inWorld(2, [](Group world) {
+    std::vector<float> data(world.rank() == 0 ? 10 : 11);
+    EXPECT_THAT(textOf<DistBackendError>([&] {
+                  world.allReduce(data);
+                  world.barrier();
+                }),
+                HasSubstr("[MISMATCH]"));
+  });
+}
+
+}  // namespace
+}  // namespace unisono
