@@ -75,10 +75,10 @@ start_rank() {
 cd "$ROOT"
 scripts/setup.sh "${pypi[@]}"
 
-plan demo 3
+plan demo 4
 step "build (preset release)"
-build release unisono_program example_meet
-for program in unisono example_meet; do
+build release unisono_program example_meet example_hello example_dead_peer
+for program in unisono example_meet example_hello example_dead_peer; do
   [[ -x $BIN/$program ]] || die "build/release/bin/$program was not built"
 done
 
@@ -122,4 +122,7 @@ if [[ $torch == yes ]]; then
 else
   echo "$WORLD processes met, all of C++, through one unisono store."
 fi
+step "let $WORLD processes compute together, and one of three die"
+examples/ranks.sh "$WORLD" "$BIN/example_hello" | sed 's/^/    /'
+"$BIN/example_dead_peer" | sed 's/^/    /'
 echo "Try it yourself: build/release/bin/unisono store serve"
