@@ -16,8 +16,13 @@
 namespace unisono {
 namespace {
 
-// The kernel marks at most 2,048 words of one thread that dies.
+// The kernel marks at most 2,048 words of one thread that dies. ThreadSanitizer follows no more
+// than 64 locks of a thread.
+#if defined(__SANITIZE_THREAD__)
+constexpr std::size_t kWordsPerThread = 48;
+#else
 constexpr std::size_t kWordsPerThread = 1024;
+#endif
 // Who connects and says nothing for so long is no rank.
 constexpr Milliseconds kPatience(5000);
 constexpr std::size_t kMostCallers = 4096;

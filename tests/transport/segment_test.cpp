@@ -8,13 +8,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "unisono/store/file_store.hpp"
 #include "unisono/store/hash_store.hpp"
-#include "unisono/store/tcp_store.hpp"
 
 #include "base/host.hpp"
 #include "base/process.hpp"
 #include "net/net_support.hpp"
 #include "store/expect.hpp"
+#include "support/support.hpp"
 #include "support/thread_world.hpp"
 #include "transport/shm/root_record.hpp"
 
@@ -155,25 +156,25 @@ TEST(SegmentTest, RefusesAnotherHost) {
 }
 
 TEST(SegmentTest, ADeathDuringTheFormationEndsItForAll) {
-  TCPStore server("127.0.0.1", {.port = 0, .isServer = true});
+  const test::TempDir folder;
+  // By file: the child must come before the first thread.
+  const auto meet = [&](int rank) {
+    Segment::form(options(std::make_shared<FileStore>(folder.file("store")), rank, 3));
+  };
   const pid_t child = ::fork();
   if (child == 0) {
-    const auto store =
-        std::make_shared<TCPStore>("127.0.0.1", TCPStoreOptions{.port = server.port()});
     try {
-      Segment::form(options(store, 1, 3));
+      meet(1);
     } catch (const DistError&) {}
     ::_exit(0);
   }
-  const auto store =
-      std::make_shared<TCPStore>("127.0.0.1", TCPStoreOptions{.port = server.port()});
   const auto killer = std::async(std::launch::async, [&] {
     // It is about to mark itself live when it has started its monitor.
     EXPECT_TRUE(test::eventually([&] { return hasThreadNamed(child, "unisono-mon"); }));
     ::kill(child, SIGKILL);
   });
 
-  EXPECT_THAT(textOf<DistBackendError>([&] { Segment::form(options(store, 0, 3)); }),
+  EXPECT_THAT(textOf<DistBackendError>([&] { meet(0); }),
               AllOf(HasSubstr("[PEER_DEAD]"), HasSubstr("rank 1"), HasSubstr("culprits=[1]")));
   ::waitpid(child, nullptr, 0);
 }
