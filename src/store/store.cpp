@@ -11,9 +11,10 @@
 namespace unisono {
 namespace {
 
-UNISONO_KNOB(double, kTimeout, "UNISONO_TIMEOUT", "0",
-             "seconds after which waiting calls give up; 0 = 300 for stores and connecting, 1800 for "
-             "operations of groups");
+UNISONO_KNOB(
+    double, kTimeout, "UNISONO_TIMEOUT", "0",
+    "seconds after which waiting calls give up; 0 = 300 for stores and connecting, 1800 for "
+    "operations of groups");
 
 [[noreturn]] void refuse(std::string_view what) {
   throw NotSupportedError({.reason = Reason::USAGE,
