@@ -150,15 +150,18 @@ void Work::run(Callbacks callbacks) noexcept {
 }
 
 bool Work::finish(std::exception_ptr error, TensorList outputs) {
+  // Kept here: whoever waits may drop the work as soon as it sees the end.
+  const std::shared_ptr<detail::Completion> completion = completion_;
   Callbacks callbacks;
-  const bool first = completion_->complete(std::move(error), std::move(outputs), &callbacks);
+  const bool first = completion->complete(std::move(error), std::move(outputs), &callbacks);
   run(std::move(callbacks));
   return first;
 }
 
 Work::Callbacks Work::finishDeferred(std::exception_ptr error, TensorList outputs) {
+  const std::shared_ptr<detail::Completion> completion = completion_;
   Callbacks callbacks;
-  completion_->complete(std::move(error), std::move(outputs), &callbacks);
+  completion->complete(std::move(error), std::move(outputs), &callbacks);
   return callbacks;
 }
 
