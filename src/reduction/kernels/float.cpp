@@ -54,14 +54,6 @@ struct Complex {
     store(value, buffer);
     copyFew(to, buffer, bytes);
   }
-  static HWY_INLINE std::size_t keptBytes() { return 2 * Keeper<Tag>::keptBytes(); }
-  static HWY_INLINE void keep(V value, std::byte* to) {
-    Keeper<Tag>::keep(value.real, to);
-    Keeper<Tag>::keep(value.imaginary, to + Keeper<Tag>::keptBytes());
-  }
-  static HWY_INLINE V kept(const std::byte* from) {
-    return {Keeper<Tag>::kept(from), Keeper<Tag>::kept(from + Keeper<Tag>::keptBytes())};
-  }
 };
 
 /// (a + bi)(c + di) by the book, also where that makes NaN of an infinite factor.

@@ -55,7 +55,7 @@ struct Truth : Plain<std::uint8_t> {
 /// Codec of 8 or 16 bits in lanes of 32, of which only the lower bits mean something: for what
 /// there is no narrower instruction for.
 template <typename T>
-struct Widened : Keeper<hn::ScalableTag<std::uint32_t>> {
+struct Widened {
   using Tag = hn::ScalableTag<std::uint32_t>;
   using Narrow = hn::Rebind<T, Tag>;
   using V = hn::Vec<Tag>;

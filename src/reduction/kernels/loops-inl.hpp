@@ -3,7 +3,7 @@
 // A kernel is put together from three parts, each a few lines:
 //
 //   Codec   how elements lie in memory and in vectors: load and store, of a whole vector or of
-//           fewer elements, and keep/kept for an accumulator that outlives a register
+//           fewer elements
 //   Op      what becomes of two vectors
 //   Finish  what happens to the result before it is stored, once
 //
@@ -11,7 +11,6 @@
 // the vectors and the place of the element, so all instruction sets give the same bits.
 //
 // Included once for each instruction set (hwy/foreach_target.h), hence the guard.
-#include <algorithm>
 #include <cstddef>
 #include <hwy/highway.h>
 
@@ -46,21 +45,14 @@ class Loops {
     const V last = finish(combine(sources, sourceCount, end));
     if (sourceCount == 2 && intoCount == 1) {
       two(into[0], sources[0], sources[1], end, finish);
-    } else if (sourceCount <= kOnePass) {
-      several(target, sources, sourceCount, end, finish);
     } else {
-      many(target, sources, sourceCount, end, finish);
+      several(target, sources, sourceCount, end, finish);
     }
     target.store(last, end);
   }
 
  private:
   using V = typename Codec::V;
-
-  // With more sources than this the processor no longer foresees what is read from each of them
-  // next, and it pays to stay with one source for a while.
-  static constexpr std::size_t kOnePass = 8;
-  static constexpr std::size_t kBlockBytes = 8192;  // of accumulators: a quarter of the L1 cache
 
   struct Target {
     std::byte* const* into;
@@ -123,7 +115,8 @@ class Loops {
     }
   }
 
-  /// The same of any number of sources: one pass, four vectors under way.
+  /// The same of any number of sources: one pass, four vectors under way. With many sources, too:
+  /// to add up a block of one source after the other was never faster, from memory half as fast.
   static HWY_INLINE void several(const Target& target, const std::byte* const* sources,
                                  std::size_t count, std::size_t end, const Finish& finish) {
     const std::size_t step = stepBytes();
@@ -148,33 +141,6 @@ class Loops {
     }
     for (; at < end; at += step) {
       target.store(finish(combine(sources, count, at)), at);
-    }
-  }
-
-  /// The same of very many sources: block by block, each source in turn.
-  static HWY_INLINE void many(const Target& target, const std::byte* const* sources,
-                              std::size_t count, std::size_t end, const Finish& finish) {
-    alignas(64) std::byte block[kBlockBytes];
-    const std::size_t step = stepBytes();
-    const std::size_t kept = Codec::keptBytes();
-    const std::size_t most = kBlockBytes / kept;
-    for (std::size_t start = 0; start < end; start += most * step) {
-      const std::size_t vectors = std::min(most, (end - start + step - 1) / step);
-      for (std::size_t v = 0; v < vectors; ++v) {
-        Codec::keep(combine(sources, 2, start + v * step), block + v * kept);
-      }
-      for (std::size_t i = 2; i < count - 1; ++i) {
-        const std::byte* from = sources[i] + start;
-        for (std::size_t v = 0; v < vectors; ++v) {
-          const V sum = Op::apply(Codec::kept(block + v * kept), Codec::load(from + v * step));
-          Codec::keep(sum, block + v * kept);
-        }
-      }
-      const std::byte* from = sources[count - 1] + start;
-      for (std::size_t v = 0; v < vectors; ++v) {
-        const V sum = Op::apply(Codec::kept(block + v * kept), Codec::load(from + v * step));
-        target.store(finish(sum), start + v * step);
-      }
     }
   }
 };

@@ -104,22 +104,9 @@ HWY_INLINE void storeFirst(hn::Vec<Tag> value, Tag d, std::byte* to, std::size_t
 #endif
 }
 
-/// How an accumulator of the vector Tag waits in memory: as it is, aligned.
-template <class Tag>
-struct Keeper {
-  using V = hn::Vec<Tag>;
-  using Lane = hn::TFromD<Tag>;
-
-  static HWY_INLINE std::size_t keptBytes() { return hn::Lanes(Tag()) * sizeof(Lane); }
-  static HWY_INLINE void keep(V value, std::byte* to) {
-    hn::StoreU(value, Tag(), lanesAt<Lane>(to));
-  }
-  static HWY_INLINE V kept(const std::byte* from) { return hn::LoadU(Tag(), lanesAt<Lane>(from)); }
-};
-
 /// Codec of elements that are lanes already.
 template <typename T, class Tag = hn::ScalableTag<T>>
-struct Plain : Keeper<Tag> {
+struct Plain {
   using V = hn::Vec<Tag>;
   static constexpr std::size_t kElementBytes = sizeof(T);
 

@@ -134,7 +134,7 @@ struct NativeHalf {
 
 /// Codec of a format: floats, stored as `Storage`.
 template <class Format, typename Storage>
-struct Small : Keeper<FloatTag> {
+struct Small {
   using Tag = hn::Rebind<Storage, FloatTag>;
   using V = Float;
   static constexpr std::size_t kElementBytes = sizeof(Storage);
