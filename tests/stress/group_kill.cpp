@@ -30,6 +30,7 @@
 #include "base/random.hpp"
 #include "base/str.hpp"
 #include "base/wait.hpp"
+#include "life/monitor.hpp"
 #include "support/server_process.hpp"
 #include "support/support.hpp"
 
@@ -49,11 +50,13 @@ struct Settings {
 
 /// What a survivor saw. In memory that all processes of a round share.
 struct Seen {
-  std::atomic<std::int64_t> errorNs;  // when it threw; 0: not yet
+  std::atomic<std::int64_t> calledNs;  // when it last called an operation
+  std::atomic<std::int64_t> errorNs;   // when it threw; 0: not yet
   std::atomic<std::int64_t> operations;
   std::atomic<std::int32_t> reason;
   std::atomic<std::int32_t> culprit;
   std::atomic<bool> wrong;
+  char socket[64];  // the name of its monitor's
   char text[512];
 };
 struct Board {
@@ -83,7 +86,7 @@ class Rank {
             {.cores = usableCores(), .globalRanks = ranks(size), .describe = Executor::describe}),
         executor_(arena_, selector_) {}
 
-  bool operate(std::uint64_t choice) {
+  bool operate(std::uint64_t choice, Seen& seen) {
     static constexpr std::size_t kCounts[] = {1, 13, 1000, 40'000, 700'000};
     const std::size_t count = kCounts[choice / 8 % 5];
     const auto root = static_cast<int>(choice / 64 % static_cast<std::uint64_t>(size_));
@@ -104,12 +107,13 @@ class Rank {
         right = root + 1;
         break;
       case 2:
-        return allToAll(count);
+        return allToAll(1 + count / static_cast<std::size_t>(size_), seen);
       default:
         args.type = OpType::BARRIER;
         right = rank_ + 1;
         break;
     }
+    seen.calledNs.store(nowNs());
     executor_.run(args, std::chrono::seconds(20));
     return std::all_of(data.begin(), data.end(), [&](std::int64_t v) { return v == right; });
   }
@@ -121,7 +125,7 @@ class Rank {
     return all;
   }
 
-  bool allToAll(std::size_t count) {
+  bool allToAll(std::size_t count, Seen& seen) {
     const auto size = static_cast<std::size_t>(size_);
     std::vector<std::int64_t> in(count * size, rank_);
     std::vector<std::int64_t> out(count * size);
@@ -129,6 +133,7 @@ class Rank {
     args.type = OpType::ALLTOALL_BASE;
     args.inputs = Tensor(in);
     args.outputs = Tensor(out);
+    seen.calledNs.store(nowNs());
     executor_.run(args, std::chrono::seconds(20));
     for (std::size_t i = 0; i < out.size(); ++i) {
       if (out[i] != static_cast<std::int64_t>(i / count)) {
@@ -150,10 +155,12 @@ class Rank {
 int work(int rank, int size, const std::string& path, Milliseconds patience, std::uint64_t seed,
          Seen& seen) {
   try {
+    const std::string& socket = Monitor::instance().socketName();
+    std::memcpy(seen.socket, socket.data(), std::min(socket.size(), sizeof seen.socket - 1));
     Rank self(rank, size, path, patience);
     SeededRng rng(seed);  // the same on all ranks
     for (;;) {
-      if (!self.operate(rng.next())) {
+      if (!self.operate(rng.next(), seen)) {
         seen.wrong.store(true);
         return 1;
       }
@@ -175,14 +182,15 @@ struct Totals {
   std::string violation;
 };
 
-/// Names of local sockets of ours; none may outlive its process.
-int ownSockets() {
+/// Whether a local socket of that name exists: none may outlive its process.
+bool isSocket(const std::string& name) {
   std::ifstream file("/proc/net/unix");
-  int count = 0;
   for (std::string line; std::getline(file, line);) {
-    count += line.find("@unisono/") != std::string::npos ? 1 : 0;
+    if (line.ends_with("@" + name)) {
+      return true;
+    }
   }
-  return count;
+  return false;
 }
 
 class Round {
@@ -200,7 +208,6 @@ class Round {
   /// What was broken; empty for nothing.
   std::string run(Totals& totals) {
     const test::TempDir folder;
-    const int socketsBefore = ownSockets();
     const std::uint64_t seed = rng_.next();
     // Most often amid the work; sometimes while the group forms, and may wait for who never came.
     const bool early = rng_.next() % 8 == 0;
@@ -219,8 +226,11 @@ class Round {
     ranks_[static_cast<std::size_t>(victim)]->kill();
     std::string broken = judge(victim, killed, totals);
     ranks_.clear();
-    if (broken.empty() && ownSockets() > socketsBefore) {
-      broken = "a local socket was left behind";
+    for (int rank = 0; broken.empty() && rank < size_; ++rank) {
+      const std::string socket = board_->seen[rank].socket;
+      if (!socket.empty() && isSocket(socket)) {
+        broken = str("the local socket of rank ", rank, " was left behind");
+      }
     }
     return broken;
   }
@@ -256,7 +266,9 @@ class Round {
       if (!eventually([&] { return seen.errorNs.load() != 0 || seen.wrong.load(); })) {
         return str("rank ", rank, " did not learn that rank ", victim, " was killed");
       }
-      const std::int64_t lateUs = (seen.errorNs.load() - killed) / 1000;
+      // Who was busy elsewhere can be told only when it calls.
+      const std::int64_t since = std::max(killed, seen.calledNs.load());
+      const std::int64_t lateUs = (seen.errorNs.load() - since) / 1000;
       const auto reason = static_cast<Reason>(seen.reason.load());
       // A victim that died before it told anybody who it is cannot be named by others.
       const bool formed = seen.operations.load() > 0;

@@ -33,7 +33,6 @@ Arena::Arena(Segment& segment, ArenaOptions options)
       ringDepth_(4) {}
 
 void Arena::begin(const Announcement& what) {
-  wait_.checkFailed();
   seq_ += 1;
   Operation& operation = wait_.operation();
   operation.seq = seq_;
@@ -42,6 +41,7 @@ void Arena::begin(const Announcement& what) {
   operation.name = what.name;
   operation.timeout = what.timeout;
   operation.deadline.reset();
+  wait_.checkFailed();
 
   Post& post = mine_.posts[seq_ % kPosts];
   post.call = what.signature;
