@@ -58,11 +58,15 @@ std::string Executor::describe(const shm::Post& post) {
   if (type == OpType::BARRIER) {
     return std::string(opName(type));
   }
-  const std::string reduction =
-      isReduction(type) ? str(", ", name(static_cast<RedOpType>(post.reduceOp))) : "";
+  // Copied before it is checked: another process may write anything here.
+  const std::uint8_t dtype = post.dtype;
+  const std::uint8_t op = post.reduceOp;
+  const std::string_view element = dtype < kDTypeCount ? name(static_cast<DType>(dtype)) : "?";
+  const std::string_view opText =
+      op <= static_cast<std::uint8_t>(RedOpType::UNUSED) ? name(static_cast<RedOpType>(op)) : "?";
+  const std::string reduction = isReduction(type) ? str(", ", opText) : "";
   const std::string root = post.root >= 0 ? str(", root ", post.root) : "";
-  return str(opName(type), "(", name(static_cast<DType>(post.dtype)), "[", post.count, "]",
-             reduction, root, ")");
+  return str(opName(type), "(", element, "[", post.count, "]", reduction, root, ")");
 }
 
 void Executor::run(const CollectiveArgs& args, Milliseconds timeout) {
@@ -129,7 +133,7 @@ void Executor::dispatch(const CollectiveArgs& args) {
 void Executor::begin(const CollectiveArgs& args) {
   const Tensor* tensor = args.anyTensor();
   arena_.begin(
-      {.name = opName(args.type).data(),
+      {.name = opName(args.type),
        .signature = folded(args.signature()),
        .opType = static_cast<std::uint8_t>(args.type),
        .dtype = static_cast<std::uint8_t>(tensor == nullptr ? DType::UINT8 : tensor->dtype()),

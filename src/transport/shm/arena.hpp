@@ -21,7 +21,7 @@ namespace unisono::shm {
 
 /// What a rank says of an operation before it does anything.
 struct Announcement {
-  const char* name = "";
+  std::string_view name = {};   // of something that stays
   std::uint32_t signature = 0;  // of what all ranks must agree on
   std::uint8_t opType = 0;
   std::uint8_t dtype = 0;

@@ -214,7 +214,7 @@ void PeerWait::throwFailed() {
 void PeerWait::throwCauseHere(const AbortCause& cause) {
   const bool known = cause.culprit >= 0 && cause.culprit < segment_.size();
   const int world = known ? globalRanks_[static_cast<std::size_t>(cause.culprit)] : -1;
-  ErrorFacts facts{.op = operation_.name,
+  ErrorFacts facts{.op = std::string(operation_.name),
                    .seq = static_cast<std::int64_t>(operation_.seq),
                    .group = segment_.group(),
                    .rank = segment_.rank(),

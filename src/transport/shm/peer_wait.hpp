@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -25,7 +26,7 @@ struct Operation {
   std::uint64_t seq = 0;
   std::uint32_t call = 0;       // hash of what all ranks must agree on
   std::uint32_t signature = 0;  // hash of all calls so far: who was not heard in one is in the next
-  const char* name = "";        // "all_reduce"
+  std::string_view name = {};   // "all_reduce"
   Milliseconds timeout{};
   std::optional<Deadline> deadline = {};  // set by the first wait that is not over at once
   TimePoint start = {};
