@@ -116,8 +116,8 @@ package_stamp() {
 }
 
 # install_package: builds the Python package and installs it into the .venv, unless it is there.
-# It needs what setup.sh installs for it, and no package index. What build/release has compiled
-# already is linked, not compiled again, as long as it is up to date.
+# It needs what setup.sh installs for it, and no package index. Where there is a build/release, it
+# is brought up to date and linked, instead of compiling everything once more.
 install_package() {
   local stamp prebuilt=()
   stamp=$(package_stamp)
@@ -126,8 +126,7 @@ install_package() {
     return 0
   fi
   rm -f "$VENV/.installed-unisono"
-  if [[ -f $ROOT/build/release/build.ninja ]] &&
-    cmake --build "$ROOT/build/release" --target unisono_program -- -n | grep -q 'no work to do'; then
+  if [[ -f $ROOT/build/release/build.ninja ]] && build release unisono_program; then
     prebuilt=(--config-settings=cmake.define.UNISONO_PREBUILT="$ROOT/build/release"
       --config-settings=cmake.build-type=RelWithDebInfo # that of the preset
       --config-settings=install.strip=true)
