@@ -1,12 +1,12 @@
 #include "backend/native/executor.hpp"
 
-#include <cstring>
 #include <new>
 #include <numeric>
 
 #include "base/str.hpp"
 #include "collective/barrier.hpp"
 #include "collective/reduce_scatter.hpp"
+#include "reduction/copy.hpp"
 #include "tensor/strided.hpp"
 
 namespace unisono {
@@ -201,7 +201,7 @@ void Executor::allreduceMany(const CollectiveArgs& args, bool coalesced) {
   for (const Tensor& tensor : args.outputs) {
     const ConstBlock block = contribution(args, tensor);
     if (coalesced) {
-      std::memcpy(whole + at, block.data(), block.size());
+      copyBytes(whole + at, block.data(), block.size());
       at += block.size();
     } else {
       local.push_back(block.data());
