@@ -1,7 +1,10 @@
 #include "transport/shm/arena.hpp"
 
+#include <atomic>
 #include <gmock/gmock.h>
+#include <unistd.h>
 
+#include "net/net_support.hpp"
 #include "store/expect.hpp"
 #include "support/bounds.hpp"
 #include "support/thread_world.hpp"
@@ -163,6 +166,34 @@ TEST(ArenaTest, AnAbortEndsWaitsOfAllRanks) {
     EXPECT_THAT(textOfThrown(thrown[rank]),
                 AllOf(HasSubstr("[ABORTED]"), HasSubstr("rank 0 has had enough")));
   }
+}
+
+TEST(ArenaTest, WhoHasFinishedMayLeaveWhileOthersStillWait) {
+  ThreadWorld world(3);
+  std::atomic<bool> come{false};
+  const auto thrown = world.outcomes([&](Arena& arena) {
+    if (arena.rank() == 2) {
+      // The others wait long enough to look at everybody.
+      EXPECT_TRUE(test::eventually([&] { return come.load(); }));
+      ::usleep(50'000);
+    }
+    operate(arena, [&] {
+      arena.arrive(0);
+      if (arena.rank() == 0) {
+        return;  // needs nobody, and goes
+      }
+      come.store(true);
+      for (int peer = 0; peer < arena.size(); ++peer) {
+        arena.awaitArrival(peer, 0);
+      }
+    });
+    if (arena.rank() == 0) {
+      world.segment(0).block(0).identity.state.store(static_cast<std::uint32_t>(RankState::LEFT));
+    }
+  });
+
+  EXPECT_THAT(thrown, ::testing::Each(nullptr));
+  world.segment(0).block(0).identity.state.store(static_cast<std::uint32_t>(RankState::LIVE));
 }
 
 TEST(ArenaTest, WhoeverLeavesWhileNeededIsNamed) {

@@ -108,11 +108,15 @@ void PeerWait::checkPeers(int peer, bool all) {
   }
 }
 
+/// A rank that has finished this operation may go: all it had to give is there.
 void PeerWait::checkDead(int peer) {
   const RankBlock& block = segment_.block(peer);
   const bool died = block.life.ownerDied();
   const bool left = stateOf(block) == RankState::LEFT;
   if (!died && !left) [[likely]] {
+    return;
+  }
+  if (reached(block.done.load(std::memory_order_acquire), positionOf(operation_.seq + 1, 0))) {
     return;
   }
   const int world = globalRanks_[static_cast<std::size_t>(peer)];
