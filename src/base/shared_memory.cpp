@@ -14,15 +14,13 @@
 #include "base/cgroup.hpp"
 #include "base/str.hpp"
 
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 0x0008U
-#endif
-
 namespace unisono {
 namespace {
 
 // What is left to the rest of the process and of the host.
 constexpr std::uint64_t kMemoryReserve = 64U << 20U;
+
+constexpr unsigned kNoExecSeal = 0x0008U;  // MFD_NOEXEC_SEAL of newer headers
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
@@ -38,7 +36,7 @@ std::string textOfErrno(int error) {
 }
 
 UniqueFd makeMemfd(std::size_t bytes, std::string_view subject) {
-  int fd = ::memfd_create("unisono", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+  int fd = ::memfd_create("unisono", MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExecSeal);
   if (fd < 0 && errno == EINVAL) {  // a kernel that does not know the last flag
     fd = ::memfd_create("unisono", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   }
