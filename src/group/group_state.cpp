@@ -74,7 +74,8 @@ std::vector<std::shared_ptr<Backend>> GroupState::allBackends() const {
 }
 
 void GroupState::runPreHooks(const CollectiveArgs& args, std::uint64_t number) {
-  for (const auto& [id, hook] : *preHooks.now()) {
+  const auto hooks = preHooks.now();  // kept: another thread may be changing the list
+  for (const auto& [id, hook] : *hooks) {
     hook({args, number});
   }
 }

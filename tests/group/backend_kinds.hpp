@@ -14,10 +14,16 @@ namespace unisono::test {
 constexpr Capabilities kAnything = {.devices = {DeviceType::CPU, DeviceType::CUDA},
                                     .coalescing = true};
 
-/// Never ends an operation by itself; abort() ends all, and the test may end some.
+/// Never ends an operation by itself; abort() ends all, and the test may end some. What is open
+/// when it goes ends with it: works that wait for each other would keep each other.
 class OpenBackend : public Backend {
  public:
   explicit OpenBackend(const BackendParams& params) : Backend(params, kAnything) {}
+  ~OpenBackend() override {
+    for (const auto& work : works) {
+      work->finish();
+    }
+  }
   std::string_view name() const noexcept override { return "open"; }
 
   WorkPtr start(CollectiveArgs&& args) override {
