@@ -26,8 +26,8 @@ constexpr const AllreduceAlgorithm& kLast = kAllreduce[1];
 constexpr const AllreduceAlgorithm& kFlat = kAllreduce[2];
 constexpr const AllreduceAlgorithm& kSlices = kAllreduce[3];
 
-/// What differs between processors. Measured on Sapphire Rapids and on EPYC (Milan): there a line
-/// that another core has written is dear to write again, so lines pay off only singly.
+/// What differs between processors. On AMD's a line that another core has written is dear to write
+/// again, so lines pay off only singly; the value for Intel's has not been measured with this code.
 struct Thresholds {
   std::size_t llTotal;  // bytes of all other ranks together up to which lines are best
 };

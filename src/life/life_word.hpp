@@ -2,8 +2,8 @@
 //
 // It is a robust mutex that one thread of the owner locks and keeps. When the owner dies, however
 // it dies, the kernel marks the word before it tears the process's memory down: peers learn of it
-// within a millisecond, also when the dead process was many gigabytes large. A socket would tell
-// only after the teardown.
+// at once, also when the dead process was many gigabytes large. A socket would tell only after the
+// teardown.
 //
 // Thread safety: prepare() before others can see the word; hold() and letGo() on one and the same
 // thread; ownerDied() from anywhere, any time.
