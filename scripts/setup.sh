@@ -21,7 +21,7 @@ BUILD_PACKAGES=(
   libgmock-dev libgtest-dev
   redis-tools # has Redis's server, which the benchmark compares with
 )
-CHECK_PACKAGES=(clang-14 clang-format-14 clang-tidy-14 shellcheck)
+CHECK_PACKAGES=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev shellcheck)
 
 checks=no
 pypi=yes

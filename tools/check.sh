@@ -12,11 +12,11 @@
 #   shell     ShellCheck
 #   python    ruff (mistakes and layout) and mypy
 #   headers   every header compiles alone
-#   clang     builds with Clang and its thread-safety analysis, warnings are errors
 #   tidy      clang-tidy on src, bench, cli and examples: names and a few mistakes (or on given files)
-#   asan      tests under AddressSanitizer, leak detection and UBSan
+#   asan      tests under AddressSanitizer, leak detection and UBSan; built by Clang with its
+#             thread-safety analysis, warnings are errors
 #   tsan      tests under ThreadSanitizer
-#   fuzz      every fuzz target for a minute (or FUZZ_SECONDS), from its corpus
+#   fuzz      every fuzz target for half a minute (or FUZZ_SECONDS), from its corpus
 #   all       all of them
 #
 #   --fix      only with format: lay out C++ and Python instead of complaining
@@ -31,7 +31,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
 cd "$ROOT"
 STEP_LABEL=check
 
-CHECKS=(layers sizes waits docs format shell python headers clang tidy asan tsan fuzz)
+CHECKS=(layers sizes waits docs format shell python headers tidy asan tsan fuzz)
 # Tests that are not run under sanitizers: they build other programs, or load libraries that are
 # not instrumented.
 NOT_SANITIZED='package|interop'
@@ -88,16 +88,6 @@ check_python() {
   python_files | xargs "$VENV/bin/mypy"
 }
 
-check_clang() {
-  need clang++-14
-  logged configure-clang cmake -S . --preset clang
-  # Goes on after an error, to show all of them.
-  logged build-clang cmake --build build/clang --parallel "$(jobs_count)" -- -k 0 || {
-    grep -E ' (warning|error): ' "$LOGS/build-clang.log" | sed "s|^$ROOT/||" | sort -u
-    exit 1
-  }
-}
-
 check_tidy() {
   local files=("$@") seen
   need clang-tidy-14
@@ -121,11 +111,17 @@ sanitized() {
     plain=(setarch "$(uname -m)" -R)
   fi
   logged "configure-$preset" cmake -S . --preset "$preset"
-  logged "build-$preset" "${plain[@]}" cmake --build "build/$preset" --parallel "$(jobs_count)"
+  # Goes on after an error, to show all of them.
+  logged "build-$preset" "${plain[@]}" \
+    cmake --build "build/$preset" --parallel "$(jobs_count)" -- -k 0 || {
+    grep -E ' (warning|error): ' "$LOGS/build-$preset.log" | sed "s|^$ROOT/||" | sort -u
+    exit 1
+  }
   "${plain[@]}" ctest --preset "$preset" --label-exclude "$NOT_SANITIZED"
 }
 
 check_asan() {
+  need clang++-14
   export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:check_initialization_order=1
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
   sanitized asan
@@ -140,19 +136,18 @@ check_tsan() {
 check_fuzz() {
   need clang++-14
   logged configure-fuzz cmake -S . --preset fuzz
-  logged build-fuzz cmake --build build/fuzz --parallel "$(jobs_count)"
+  logged build-fuzz cmake --build build/fuzz --parallel "$(jobs_count)" --target fuzz_targets
   find fuzz -maxdepth 1 -name '*.cpp' -printf '%f\n' | sed 's/\.cpp$//' | sort |
-    xargs -P 2 -I{} tools/fuzz_one.sh {} "${FUZZ_SECONDS:-60}"
+    xargs -P 2 -I{} tools/fuzz_one.sh {} "${FUZZ_SECONDS:-30}"
 }
 
 # minutes_for NAME: how long a check may take before it counts as hanging.
 minutes_for() {
   case $1 in
-    asan | tsan) echo 15 ;;
-    fuzz) echo 12 ;;
-    clang | tidy) echo 10 ;;
-    headers) echo 6 ;;
-    *) echo 2 ;;
+    asan | tsan) echo 25 ;;
+    tidy | fuzz) echo 15 ;;
+    headers) echo 8 ;;
+    *) echo 3 ;;
   esac
 }
 

@@ -18,7 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-constexpr std::size_t kSizes[] = {0, 1, 2, 3, 7, 15, 16, 17, 31, 33, 63, 64, 65, 100, 1000, 4099};
+constexpr std::size_t kSizes[] = {0, 1, 2, 3, 7, 15, 16, 17, 31, 33, 63, 64, 65, 100, 1029};
 constexpr std::size_t kCounts[] = {1, 2, 3, 5, 8, 9};
 
 struct Pair {

@@ -35,24 +35,36 @@ struct Complex {
   static constexpr std::size_t kElementBytes = 2 * sizeof(T);
 
   static HWY_INLINE std::size_t lanes() { return hn::Lanes(Tag()); }
+  // Plain code, unlike vectors, may not read numbers where they are not aligned.
+  static constexpr bool kPlain = HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SCALAR;
+
+  static HWY_INLINE std::size_t size() { return lanes() * kElementBytes; }
   static HWY_INLINE V load(const std::byte* from) {
-    V value;
-    hn::LoadInterleaved2(Tag(), lanesAt<T>(from), value.real, value.imaginary);
-    return value;
+    return kPlain ? loadFew(from, size()) : loadLanes(from);
   }
   static HWY_INLINE void store(V value, std::byte* to) {
-    hn::StoreInterleaved2(withOneNan(value.real), withOneNan(value.imaginary), Tag(),
-                          lanesAt<T>(to));
+    kPlain ? storeFew(value, to, size()) : storeLanes(value, to);
   }
   static HWY_INLINE V loadFew(const std::byte* from, std::size_t bytes) {
     alignas(64) std::byte buffer[2 * HWY_MAX_BYTES] = {};
     copyFew(buffer, from, bytes);
-    return load(buffer);
+    return loadLanes(buffer);
   }
   static HWY_INLINE void storeFew(V value, std::byte* to, std::size_t bytes) {
     alignas(64) std::byte buffer[2 * HWY_MAX_BYTES];
-    store(value, buffer);
+    storeLanes(value, buffer);
     copyFew(to, buffer, bytes);
+  }
+
+ private:
+  static HWY_INLINE V loadLanes(const std::byte* from) {
+    V value;
+    hn::LoadInterleaved2(Tag(), lanesAt<T>(from), value.real, value.imaginary);
+    return value;
+  }
+  static HWY_INLINE void storeLanes(V value, std::byte* to) {
+    hn::StoreInterleaved2(withOneNan(value.real), withOneNan(value.imaginary), Tag(),
+                          lanesAt<T>(to));
   }
 };
 
