@@ -5,55 +5,21 @@
 #include <gmock/gmock.h>
 #include <numeric>
 
-#include "unisono/store/hash_store.hpp"
-
 #include "store/expect.hpp"
-#include "support/thread_world.hpp"
+#include "support/native_world.hpp"
 
 namespace unisono {
 namespace {
 
+using test::NativeWorld;
 using test::onThreads;
 using test::textOf;
+using test::textOfThrown;
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using namespace std::chrono_literals;
-
-/// A group of the given size, whose ranks are threads.
-class NativeWorld {
- public:
-  explicit NativeWorld(int size) : ranks_(static_cast<std::size_t>(size)) {
-    const auto store = std::make_shared<HashStore>();
-    rethrow(onThreads(size, [&](int rank) {
-      ranks_[static_cast<std::size_t>(rank)] = std::make_shared<NativeBackend>(
-          BackendParams{.store = store, .rank = rank, .size = size, .options = {.groupName = "g"}});
-    }));
-  }
-
-  int size() const { return static_cast<int>(ranks_.size()); }
-  NativeBackend& operator[](int rank) { return *ranks_[static_cast<std::size_t>(rank)]; }
-
-  void run(const std::function<void(NativeBackend&)>& body) { rethrow(outcomes(body)); }
-  std::vector<std::exception_ptr> outcomes(const std::function<void(NativeBackend&)>& body) {
-    return onThreads(size(), [&](int rank) { body((*this)[rank]); });
-  }
-
- private:
-  static void rethrow(const std::vector<std::exception_ptr>& thrown) {
-    for (const std::exception_ptr& each : thrown) {
-      if (each) {
-        std::rethrow_exception(each);
-      }
-    }
-  }
-  std::vector<std::shared_ptr<NativeBackend>> ranks_;
-};
-
-std::string textOfThrown(const std::exception_ptr& thrown) {
-  return thrown ? textOf<DistError>([&] { std::rethrow_exception(thrown); }) : "";
-}
 
 class NativeBackendTest : public ::testing::TestWithParam<int> {
  protected:
@@ -303,7 +269,7 @@ TEST(NativeBackendErrorTest, WhatIsRefusedLeavesTheGroupInStep) {
     if (rank.rank() == 0) {
       EXPECT_THROW(rank.broadcast({Tensor(data)}, {.rootRank = 7}), UsageError);
       EXPECT_THROW(rank.allreduce({Tensor(data)}, {.reduceOp = ReduceOp::BXOR}), UsageError);
-      EXPECT_THROW(rank.send({Tensor(data)}, 1, 0), NotSupportedError);
+      EXPECT_THROW(rank.send({Tensor(data)}, 7, 0), UsageError);
     }
     rank.allreduce({Tensor(data)}, {.asyncOp = false})->wait();
     ASSERT_THAT(data, Each(2.0F));

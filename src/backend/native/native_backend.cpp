@@ -3,6 +3,7 @@
 #include <numeric>
 #include <utility>
 
+#include "backend/native/mail_work.hpp"
 #include "base/host.hpp"
 #include "base/str.hpp"
 
@@ -26,6 +27,9 @@ constexpr OpSet kOps = {OpType::BROADCAST,
                         OpType::REDUCE_SCATTER_TENSOR_COALESCED,
                         OpType::ALLTOALL,
                         OpType::ALLTOALL_BASE,
+                        OpType::SEND,
+                        OpType::RECV,
+                        OpType::RECVANYSOURCE,
                         OpType::BARRIER};
 
 std::vector<int> globalRanksOf(const BackendParams& params) {
@@ -89,12 +93,16 @@ NativeBackend::NativeBackend(const BackendParams& params)
                          .globalRanks = globalRanksOf(params),
                          .describe = Executor::describe}),
       executor_(arena_, selector_),
-      lane_("unisono-lane") {}
+      lane_("unisono-lane"),
+      mail_(*segment_, usableCores(), globalRanksOf(params)) {}
 
 NativeBackend::~NativeBackend() = default;
 
 WorkPtr NativeBackend::start(CollectiveArgs&& args) {
   madeIn_.check("group");
+  if (isP2POp(args.type)) {
+    return startMail(mail_, std::move(args), timeoutOf(args));
+  }
   if (!args.asyncOp && lane_.tryTake()) {
     return runHere(args);
   }
@@ -151,24 +159,32 @@ void NativeBackend::abort(std::exception_ptr reason) {
   }
   // Other threads may be waiting in an operation: the record ends their waits.
   arena_.wait().fail(cause);
-  lane_.close(reason ? reason
-                     : std::make_exception_ptr(DistBackendError({.reason = Reason::ABORTED,
-                                                                 .what = cause.text,
-                                                                 .group = options().groupName,
-                                                                 .rank = rank(),
-                                                                 .world = size()})));
+  if (!reason) {
+    reason = std::make_exception_ptr(DistBackendError({.reason = Reason::ABORTED,
+                                                       .what = cause.text,
+                                                       .group = options().groupName,
+                                                       .rank = rank(),
+                                                       .world = size()}));
+  }
+  lane_.close(reason);
+  mail_.close(reason);
 }
 
 void NativeBackend::shutdown() {
   if (madeIn_.inChild()) {
     return;
   }
-  lane_.drain(Deadline::after(timeout()));
-  lane_.close(std::make_exception_ptr(DistBackendError({.reason = Reason::SHUTDOWN,
-                                                        .what = "the group has been shut down",
-                                                        .group = options().groupName,
-                                                        .rank = rank(),
-                                                        .world = size()})));
+  const Deadline deadline = Deadline::after(timeout());
+  lane_.drain(deadline);
+  mail_.flush(deadline);
+  const auto reason =
+      std::make_exception_ptr(DistBackendError({.reason = Reason::SHUTDOWN,
+                                                .what = "the group has been shut down",
+                                                .group = options().groupName,
+                                                .rank = rank(),
+                                                .world = size()}));
+  lane_.close(reason);
+  mail_.close(reason);
 }
 
 ErrorType NativeBackend::error() const {

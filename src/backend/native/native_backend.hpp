@@ -13,6 +13,7 @@
 #include "backend/native/executor.hpp"
 #include "backend/native/lane.hpp"
 #include "base/fork.hpp"
+#include "transport/shm/mail.hpp"
 #include "transport/shm/segment.hpp"
 
 namespace unisono {
@@ -41,7 +42,9 @@ class NativeBackend final : public Backend {
   const std::unique_ptr<shm::Segment> segment_;
   shm::Arena arena_;
   Executor executor_;
-  Lane lane_;  // last: its threads use all of the above
+  // Last: their threads use all of the above.
+  Lane lane_;
+  shm::Mail mail_;
 };
 
 }  // namespace unisono

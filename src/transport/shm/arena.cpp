@@ -10,7 +10,6 @@ namespace {
 
 constexpr std::size_t kKiB = 1024;
 constexpr std::uint32_t kMixer = 0x9E37'79B1U;  // odd: different calls stay different
-constexpr std::uint32_t kRingNumber = 1;        // of the segment's extensions
 
 /// 1 MiB per rank for two ranks; above that less, so that many ranks do not need much.
 std::size_t chunkFor(int ranks) {
@@ -118,7 +117,7 @@ void Arena::useSlots(std::size_t chunk, std::size_t rounds) {
 void Arena::makeRing() {
   const std::size_t bytes = static_cast<std::size_t>(size_) * 2 * ringDepth_ * mostChunk_;
   try {
-    ring_ = segment_.extend(kRingNumber, bytes, Deadline::after(wait_.operation().timeout));
+    ring_ = segment_.extend(kRingExtension, bytes, Deadline::after(wait_.operation().timeout));
   } catch (const DistError& error) {
     wait_.throwCauseHere(wait_.fail({.reason = error.reason(),
                                      .culprit = rank_,

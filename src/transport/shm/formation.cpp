@@ -107,9 +107,17 @@ class Host {
     return "";
   }
 
-  static Monitor::Answer extension(SharedMapping& mapping, std::string_view bytes) {
-    const auto number = ByteReader(bytes).number<std::uint32_t>();
-    const auto [fd, size] = mapping.extensionDescriptor(number.value_or(0));
+  /// The ring is made by rank 0's own call, which may still be to come; inboxes are made here.
+  Monitor::Answer extension(SharedMapping& mapping, std::string_view bytes) const {
+    const std::uint32_t number = ByteReader(bytes).number<std::uint32_t>().value_or(0);
+    if (number >= kFirstInbox && number - kFirstInbox < root_.size) {
+      try {
+        mapping.makeExtension(number, Layout{root_.size}.inboxBytes());
+      } catch (const DistError& error) {
+        return refusal(error.facts().what);
+      }
+    }
+    const auto [fd, size] = mapping.extensionDescriptor(number);
     return fd < 0 ? Monitor::Answer{"W", -1} : memory(fd, size);
   }
 

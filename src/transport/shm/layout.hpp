@@ -14,11 +14,13 @@
 
 #include "life/abort_record.hpp"
 #include "life/life_word.hpp"
+#include "transport/shm/door.hpp"
+#include "transport/shm/pipe.hpp"
 
 namespace unisono::shm {
 
 inline constexpr char kMagic[8] = {'U', 'N', 'I', 'S', 'H', 'M', '0', '1'};
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 inline constexpr int kMostRanks = 1024;
 
 /// A moment in the life of a group, as counted by one rank: operation, and round within it.
@@ -82,13 +84,14 @@ struct Arrival {
 struct RankBlock {
   LifeWord life;
   alignas(64) Identity identity;
-  alignas(128) std::atomic<std::uint32_t> door;  // odd: this rank sleeps, ring it
+  alignas(128) Door door;      // where the thread sleeps that drives collectives
+  alignas(128) Door mailDoor;  // where the one sleeps that sends and receives
   alignas(128) Arrival arrival;
   alignas(128) std::atomic<Position> reduced;  // its results may be read up to here
   alignas(128) std::atomic<Position> done;     // it has read everybody's data up to here
   alignas(128) Post posts[kPosts];
 };
-static_assert(sizeof(RankBlock) == 128 + 4 * 128 + kPosts * 64);
+static_assert(sizeof(RankBlock) == 128 + 5 * 128 + kPosts * 64);
 
 /// A line whose last word says whether the rest is there: data and flag travel together.
 struct alignas(64) LlLine {
@@ -110,6 +113,11 @@ struct SmallSlots {
   alignas(128) std::byte bytes[2][kSmallSlot];
 };
 
+/// More memory, made when it is first needed: the ring of long collectives, and for each rank the
+/// pipes from all ranks to it.
+inline constexpr std::uint32_t kRingExtension = 1;
+inline constexpr std::uint32_t kFirstInbox = 2;
+
 /// Where things are in a segment of `ranks` ranks.
 struct Layout {
   std::size_t ranks;
@@ -122,6 +130,7 @@ struct Layout {
     const std::size_t end = smallSlots() + (ranks + 1) * sizeof(SmallSlots);
     return (end + kPage - 1) / kPage * kPage;
   }
+  std::size_t inboxBytes() const noexcept { return ranks * pipeBytes(ranks); }
 };
 
 }  // namespace unisono::shm

@@ -11,8 +11,6 @@
 namespace unisono::shm {
 namespace {
 
-constexpr Milliseconds kFirstSlice(1);
-constexpr Milliseconds kLongestSlice(5);
 constexpr int kSlicesPerLookAtAll = 5;
 // After so long a peer may be stopped, or dumping core: /proc knows.
 constexpr Milliseconds kProcessLook(50);
@@ -24,19 +22,10 @@ RankState stateOf(const RankBlock& block) noexcept {
 }  // namespace
 
 /// This rank's door: a sleep on it ends when a peer rings, or after a few milliseconds.
-class PeerWait::Door final : public Waitable {
+class PeerWait::Sleeper final : public Waitable {
  public:
-  Door(PeerWait& owner, int peer)
-      : owner_(owner), peer_(peer), word_(owner.segment_.block(owner.segment_.rank()).door) {}
-  ~Door() override {
-    if (armed_) {
-      // Back to even, unless somebody has rung meanwhile.
-      std::uint32_t seen = seen_;
-      word_.compare_exchange_strong(seen, seen_ + 1, std::memory_order_relaxed);
-    }
-  }
-  Door(const Door&) = delete;
-  Door& operator=(const Door&) = delete;
+  Sleeper(PeerWait& owner, int peer)
+      : owner_(owner), peer_(peer), door_(owner.segment_.block(owner.segment_.rank()).door) {}
 
   void sleep(Milliseconds most) override {
     turn_ += 1;
@@ -45,23 +34,14 @@ class PeerWait::Door final : public Waitable {
       owner_.checkProcess(peer_);
       nextLook_ = Deadline::after(kProcessLook);
     }
-    if (armed_) {
-      futexWait(word_, seen_, std::min(most, slice_));
-      slice_ = std::min(slice_ + Milliseconds(1), kLongestSlice);
-    }
-    // Marked before the caller looks again: what comes after that look finds the mark and rings.
-    seen_ = word_.fetch_or(1, std::memory_order_seq_cst) | 1U;
-    armed_ = true;
+    door_.sleep(most);
   }
 
  private:
   PeerWait& owner_;
   const int peer_;
-  std::atomic<std::uint32_t>& word_;
-  std::uint32_t seen_ = 0;
-  bool armed_ = false;
+  DoorSleep door_;
   int turn_ = 0;
-  Milliseconds slice_ = kFirstSlice;
   Deadline nextLook_ = Deadline::after(kProcessLook);
 };
 
@@ -70,12 +50,6 @@ PeerWait::PeerWait(Segment& segment, int cores, std::vector<int> globalRanks, De
       policy_(segment.size(), cores),
       globalRanks_(std::move(globalRanks)),
       describe_(describe) {}
-
-void PeerWait::wake(std::atomic<std::uint32_t>& door, std::uint32_t seen) noexcept {
-  if (door.compare_exchange_strong(seen, seen + 1, std::memory_order_seq_cst)) {
-    futexWakeAll(door);
-  }
-}
 
 void PeerWait::sleepUntil(int peer, Look ready) {
   if (!operation_.deadline) {
@@ -86,8 +60,8 @@ void PeerWait::sleepUntil(int peer, Look ready) {
                               return str(operation_.name, " of group '", segment_.group(),
                                          "': ", whoIsMissing());
                             }};
-  Door door(*this, peer);
-  if (!waitUntil(ready, context, door)) {
+  Sleeper sleeper(*this, peer);
+  if (!waitUntil(ready, context, sleeper)) {
     const AbortCause cause =
         fail({.reason = Reason::TIMEOUT,
               .culprit = peer,
@@ -202,13 +176,6 @@ std::string PeerWait::whoIsMissing() const {
   }
   return missing.empty() ? "all ranks have called it, some are slow"
                          : str("Waiting for ", unisono::join(missing, ", "));
-}
-
-AbortCause PeerWait::fail(AbortCause cause) noexcept {
-  AbortRecord& record = segment_.header().abort;
-  static_cast<void>(record.publish(cause));
-  ringAll();
-  return record.read().value_or(std::move(cause));
 }
 
 void PeerWait::throwFailed() {

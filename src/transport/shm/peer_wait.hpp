@@ -12,11 +12,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/clock.hpp"
 #include "base/futex.hpp"
 #include "base/wait_policy.hpp"
+#include "transport/shm/door.hpp"
 #include "transport/shm/segment.hpp"
 
 namespace unisono::shm {
@@ -66,20 +68,12 @@ class PeerWait {
   }
   void ringAll() noexcept {
     for (int peer = 0; peer < segment_.size(); ++peer) {
-      ring(peer);
-    }
-  }
-  void ring(int peer) noexcept {
-    std::atomic<std::uint32_t>& door = segment_.block(peer).door;
-    std::uint32_t seen = door.load(std::memory_order_seq_cst);
-    if ((seen & 1U) != 0) [[unlikely]] {
-      wake(door, seen);
+      shm::ring(segment_.block(peer).door);
     }
   }
 
-  /// Ends the group: tells all ranks `cause`, unless another one was told before. Returns the one
-  /// that counts.
-  AbortCause fail(AbortCause cause) noexcept;
+  /// As Segment::fail().
+  AbortCause fail(AbortCause cause) noexcept { return segment_.fail(std::move(cause)); }
   /// Throws what ended the group, if something did.
   void checkFailed() {
     if (segment_.header().abort.isSet()) [[unlikely]] {
@@ -98,7 +92,7 @@ class PeerWait {
     void* data;
     bool operator()() const { return call(data); }
   };
-  class Door;
+  class Sleeper;
 
   void sleepUntil(int peer, Look ready);
   void checkPeers(int peer, bool all);
@@ -107,7 +101,6 @@ class PeerWait {
   void checkMismatch(int peer);
   std::uint64_t firstMismatch(int peer) const;
   std::string whoIsMissing() const;
-  static void wake(std::atomic<std::uint32_t>& door, std::uint32_t seen) noexcept;
 
   Segment& segment_;
   const WaitPolicy policy_;

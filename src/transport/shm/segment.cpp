@@ -35,14 +35,26 @@ Segment::~Segment() {
   }
 }
 
+AbortCause Segment::fail(AbortCause cause) const noexcept {
+  AbortRecord& record = header().abort;
+  static_cast<void>(record.publish(cause));
+  for (int peer = 0; peer < size_; ++peer) {
+    ring(block(peer).door);
+    ring(block(peer).mailDoor);
+  }
+  return record.read().value_or(std::move(cause));
+}
+
 std::span<std::byte> Segment::extend(std::uint32_t number, std::size_t bytes, Deadline deadline) {
   if (const auto there = mapping_->extension(number)) {
     return *there;
   }
+  return rank_ == 0 ? mapping_->makeExtension(number, bytes) : ask(number, bytes, deadline);
+}
+
+/// Asks rank 0's monitor, until it has it.
+std::span<std::byte> Segment::ask(std::uint32_t number, std::size_t bytes, Deadline deadline) {
   const std::string subject = str("group '", group_, "'");
-  if (rank_ == 0) {
-    return mapping_->addExtension(number, SharedMemory::create(bytes, subject));
-  }
   std::string request = "E";
   ByteWriter(request).number(number);
   for (;;) {
@@ -55,11 +67,24 @@ std::span<std::byte> Segment::extend(std::uint32_t number, std::size_t bytes, De
       return mapping_->addExtension(
           number, SharedMemory::adopt(std::move(reply.value().fd), bytes, subject));
     }
+    if (reply.isOk() && reply.value().bytes.starts_with('R')) {
+      throw DistError({.reason = Reason::RESOURCE,
+                       .what = str("rank 0 refuses: ", reply.value().bytes.substr(1)),
+                       .group = group_});
+    }
     if (!reply.isOk() || header().abort.isSet() || deadline.expired()) {
       return {};
     }
     pauseFor(Milliseconds(1), {.deadline = deadline, .subject = {}});
   }
+}
+
+Pipe Segment::pipe(int from, int to, Deadline deadline) {
+  const std::span<std::byte> inbox =
+      extend(kFirstInbox + static_cast<std::uint32_t>(to), layout_.inboxBytes(), deadline);
+  const std::size_t bytes = pipeBytes(layout_.ranks);
+  return inbox.empty() ? Pipe()
+                       : Pipe(inbox.subspan(static_cast<std::size_t>(from) * bytes, bytes));
 }
 
 }  // namespace unisono::shm

@@ -49,6 +49,20 @@ std::pair<int, std::size_t> SharedMapping::extensionDescriptor(std::uint32_t num
              : std::pair(found->second.descriptor(), found->second.bytes().size());
 }
 
+std::span<std::byte> SharedMapping::makeExtension(std::uint32_t number, std::size_t bytes) {
+  const MutexLock lock(mutex_);
+  const auto [entry, isNew] = extensions_.try_emplace(number);
+  if (isNew) {
+    try {
+      entry->second = SharedMemory::create(bytes, "a group");
+    } catch (...) {
+      extensions_.erase(entry);
+      throw;
+    }
+  }
+  return entry->second.bytes();
+}
+
 std::span<std::byte> SharedMapping::addExtension(std::uint32_t number, SharedMemory memory) {
   const MutexLock lock(mutex_);
   return extensions_.try_emplace(number, std::move(memory)).first->second.bytes();

@@ -38,6 +38,9 @@ class SharedMapping {
   std::optional<std::span<std::byte>> extension(std::uint32_t number) UNISONO_EXCLUDES(mutex_);
   /// Its descriptor and size, for handing it on; {-1, 0} when there is none yet.
   std::pair<int, std::size_t> extensionDescriptor(std::uint32_t number) UNISONO_EXCLUDES(mutex_);
+  /// Makes extension `number`, unless there is one already. Throws as SharedMemory::create().
+  std::span<std::byte> makeExtension(std::uint32_t number, std::size_t bytes)
+      UNISONO_EXCLUDES(mutex_);
   /// Keeps `memory` as extension `number`, unless there is one already.
   std::span<std::byte> addExtension(std::uint32_t number, SharedMemory memory)
       UNISONO_EXCLUDES(mutex_);

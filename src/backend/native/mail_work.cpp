@@ -1,0 +1,36 @@
+#include "backend/native/mail_work.hpp"
+
+#include <utility>
+
+namespace unisono {
+
+MailWork::MailWork(shm::Mail& mail, CollectiveArgs&& args, Milliseconds limit)
+    : Work(args.type, args.seq), mail_(mail), args_(std::move(args)) {
+  const Tensor& tensor = *args_.anyTensor();
+  sends = args_.type == OpType::SEND;
+  peer = args_.type == OpType::RECVANYSOURCE ? kAnybody : args_.peer;
+  tag = args_.tag;
+  data = static_cast<std::byte*>(tensor.data());
+  bytes = tensor.bytes();
+  seq = args_.seq;
+  timeout = limit;
+  deadline = Deadline::after(limit);
+  markStarted();
+}
+
+Work::Callbacks MailWork::ended(int source, std::exception_ptr failure) noexcept {
+  if (!sends && !failure) {
+    setSourceRank(source);
+  }
+  const CollectiveArgs args = std::move(args_);  // what it keeps alive is not needed any more
+  return finishDeferred(std::move(failure), args.outputs);
+}
+
+WorkPtr startMail(shm::Mail& mail, CollectiveArgs&& args, Milliseconds timeout) {
+  const bool waits = !args.asyncOp;
+  auto work = std::make_shared<MailWork>(mail, std::move(args), timeout);
+  mail.post(work, waits);
+  return work;
+}
+
+}  // namespace unisono

@@ -1,0 +1,30 @@
+// MailWork: a send or a receive under way.
+#pragma once
+
+#include "unisono/work/collective_args.hpp"
+#include "unisono/work/work.hpp"
+
+#include "transport/shm/mail.hpp"
+
+namespace unisono {
+
+class MailWork final : public Work, public shm::Parcel {
+ public:
+  /// `args` are valid; `timeout` is the operation's.
+  MailWork(shm::Mail& mail, CollectiveArgs&& args, Milliseconds timeout);
+
+  Work::Callbacks ended(int source, std::exception_ptr failure) noexcept override;
+  /// Ends one wait: what c10d does with a send or receive that is aborted.
+  void abort() override { cancelOneWait(); }
+
+ private:
+  void help(Work::TimePoint until) override { mail_.help(*this, until); }
+
+  shm::Mail& mail_;
+  CollectiveArgs args_;
+};
+
+/// Posts it. Throws what ended the group, if something did.
+WorkPtr startMail(shm::Mail& mail, CollectiveArgs&& args, Milliseconds timeout);
+
+}  // namespace unisono

@@ -1,0 +1,293 @@
+#include "transport/shm/mail.hpp"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "base/str.hpp"
+
+namespace unisono::shm {
+namespace {
+
+/// Longer messages are offered first.
+constexpr std::size_t kShort = 4096;
+/// The reader copies one part out while the writer copies the next one in.
+constexpr std::size_t kPart = 8192;
+
+bool isFor(const Parcel& parcel, int source, const Frame& frame) noexcept {
+  return (parcel.peer == Parcel::kAnybody || parcel.peer == source) && parcel.tag == frame.tag;
+}
+
+}  // namespace
+
+/// Opens what `parcel` needs, and puts it where it belongs.
+void Mail::takeOn(const ParcelPtr& parcel) {
+  open_.emplace(parcel.get(), parcel);
+  for (int peer = 0; peer < segment_.size(); ++peer) {
+    if (!open(line(peer).in, peer, rank_, parcel->deadline)) {
+      return;
+    }
+  }
+  if (!parcel->sends) {
+    if (!matchEarly(parcel)) {
+      wanted_.push_back(parcel);
+    }
+  } else if (Line& to = line(parcel->peer); open(to.out, rank_, parcel->peer, parcel->deadline)) {
+    to.waiting.push_back(parcel);
+  }
+}
+
+/// False when that has ended the group.
+bool Mail::open(Pipe& pipe, int from, int to, Deadline deadline) {
+  if (pipe.isOpen()) [[likely]] {
+    return true;
+  }
+  try {
+    pipe = segment_.pipe(from, to, deadline);
+  } catch (const DistError& error) {
+    fail({.reason = error.reason(),
+          .culprit = rank_,
+          .reporter = rank_,
+          .seq = 0,
+          .text = error.facts().what});
+    return false;
+  }
+  if (!pipe.isOpen()) {
+    fail({.reason = Reason::PEER_DEAD,
+          .culprit = 0,
+          .reporter = rank_,
+          .seq = 0,
+          .text = "rank 0 does not give out the group's memory"});
+  }
+  return pipe.isOpen();
+}
+
+void Mail::progress() {
+  try {
+    for (bool again = true; again && !open_.empty();) {
+      for (int peer = 0; peer < segment_.size(); ++peer) {
+        if (line(peer).in.isOpen() && line(peer).in.hasFrame()) {
+          receive(peer);
+        }
+      }
+      for (int peer = 0; peer < segment_.size(); ++peer) {
+        send(peer);
+      }
+      // What this rank has just sent to itself.
+      again = line(rank_).in.isOpen() && line(rank_).in.hasFrame();
+    }
+  } catch (const std::bad_alloc&) {
+    fail({.reason = Reason::RESOURCE,
+          .culprit = rank_,
+          .reporter = rank_,
+          .seq = 0,
+          .text = str("rank ", world(rank_), " has no memory left for messages")});
+  }
+}
+
+// --- sending ---
+
+void Mail::send(int peer) {
+  Line& to = line(peer);
+  if (!to.out.isOpen()) {
+    return;
+  }
+  const bool some = sendTakes(to);
+  if (sendWaiting(to) || some) {
+    to.out.publish();
+    ring(segment_.block(peer).mailDoor);
+  }
+  while (sendParts(to, peer)) {}
+}
+
+bool Mail::sendTakes(Line& to) {
+  bool some = false;
+  for (; !to.takes.empty() && to.out.hasRoom(0); to.takes.pop_front()) {
+    to.out.put({.kind = FrameKind::TAKE, .number = to.takes.front()}, {});
+    some = true;
+  }
+  return some;
+}
+
+bool Mail::sendWaiting(Line& to) {
+  bool some = false;
+  for (; !to.waiting.empty(); to.waiting.pop_front()) {
+    const ParcelPtr& parcel = to.waiting.front();
+    const bool isShort = parcel->bytes <= kShort;
+    if (!to.out.hasRoom(isShort ? parcel->bytes : 0)) {
+      break;
+    }
+    Frame frame{.kind = FrameKind::MESSAGE, .tag = parcel->tag, .bytes = parcel->bytes};
+    if (isShort) {
+      to.out.put(frame, {parcel->data, parcel->bytes});
+      over(parcel, rank_);
+    } else {
+      frame.kind = FrameKind::OFFER;
+      frame.number = ++to.lastNumber;
+      to.out.put(frame, {});
+      to.offered.emplace(frame.number, parcel);
+    }
+    some = true;
+  }
+  return some;
+}
+
+/// One part of a long message, if there is one and room for it.
+bool Mail::sendParts(Line& to, int peer) {
+  if (to.streaming.empty()) {
+    return false;
+  }
+  const auto& [number, parcel] = to.streaming.front();
+  const std::size_t part = std::min(parcel->bytes - parcel->moved_, kPart);
+  if (!to.out.hasRoom(part)) {
+    return false;
+  }
+  to.out.put({.kind = FrameKind::PART, .bytes = part, .number = number},
+             {parcel->data + parcel->moved_, part});
+  to.out.publish();
+  ring(segment_.block(peer).mailDoor);
+  parcel->moved_ += part;
+  if (parcel->moved_ == parcel->bytes) {
+    over(parcel, rank_);
+    to.streaming.pop_front();
+  }
+  return true;
+}
+
+// --- receiving ---
+
+void Mail::receive(int peer) {
+  Line& from = line(peer);
+  while (!open_.empty() && from.in.hasFrame()) {
+    Frame frame;
+    if (!from.in.look(frame) || !takeFrame(peer, frame)) {
+      fail({.reason = Reason::PROTOCOL,
+            .culprit = peer,
+            .reporter = rank_,
+            .seq = 0,
+            .text = str("what rank ", world(peer), " has sent makes no sense")});
+      return;
+    }
+    from.in.release();
+    ring(segment_.block(peer).mailDoor);
+  }
+}
+
+/// False when it makes no sense.
+bool Mail::takeFrame(int peer, const Frame& frame) {
+  return frame.kind == FrameKind::MESSAGE || frame.kind == FrameKind::OFFER
+             ? takeMessage(peer, frame)
+             : takeNumbered(peer, frame);
+}
+
+bool Mail::takeMessage(int peer, const Frame& frame) {
+  Line& from = line(peer);
+  if (const ParcelPtr parcel = match(peer, frame)) {
+    if (!fits(peer, frame, *parcel)) {
+      return true;  // which has ended the group
+    }
+    from.in.take(frame, parcel->data);
+    if (frame.kind == FrameKind::MESSAGE) {
+      over(parcel, peer);
+    } else {
+      stream(peer, frame, parcel);
+    }
+    return true;
+  }
+  Early early{.source = peer, .frame = frame, .bytes = {}};
+  early.bytes.resize(frame.kind == FrameKind::MESSAGE ? frame.bytes : 0);
+  early_.push_back(std::move(early));
+  from.in.take(frame, early_.back().bytes.data());
+  return true;
+}
+
+bool Mail::takeNumbered(int peer, const Frame& frame) {
+  Line& from = line(peer);
+  if (frame.kind == FrameKind::TAKE) {
+    auto found = from.offered.extract(frame.number);
+    if (found.empty()) {
+      return false;
+    }
+    from.in.take(frame, nullptr);
+    from.streaming.emplace_back(frame.number, std::move(found.mapped()));
+    return true;
+  }
+  const auto found = from.incoming.find(frame.number);
+  if (found == from.incoming.end() || frame.bytes > found->second->bytes - found->second->moved_) {
+    return false;
+  }
+  Parcel& parcel = *found->second;
+  from.in.take(frame, parcel.data + parcel.moved_);
+  parcel.moved_ += frame.bytes;
+  if (parcel.moved_ == parcel.bytes) {
+    over(found->second, peer);
+    from.incoming.erase(found);
+  }
+  return true;
+}
+
+/// Whoever asked first for such a message.
+ParcelPtr Mail::match(int source, const Frame& frame) {
+  const auto found = std::find_if(wanted_.begin(), wanted_.end(), [&](const ParcelPtr& parcel) {
+    return isFor(*parcel, source, frame);
+  });
+  if (found == wanted_.end()) {
+    return nullptr;
+  }
+  ParcelPtr parcel = std::move(*found);
+  wanted_.erase(found);
+  return parcel;
+}
+
+bool Mail::matchEarly(const ParcelPtr& parcel) {
+  const auto found = std::find_if(early_.begin(), early_.end(), [&](const Early& early) {
+    return isFor(*parcel, early.source, early.frame);
+  });
+  if (found == early_.end()) {
+    return false;
+  }
+  const Early early = std::move(*found);
+  early_.erase(found);
+  if (!fits(early.source, early.frame, *parcel)) {
+    return true;
+  }
+  if (early.frame.kind == FrameKind::MESSAGE) {
+    std::copy(early.bytes.begin(), early.bytes.end(), parcel->data);
+    over(parcel, early.source);
+  } else {
+    stream(early.source, early.frame, parcel);
+  }
+  return true;
+}
+
+/// Ends the group when the message is not as long as what it is for.
+bool Mail::fits(int source, const Frame& frame, const Parcel& parcel) {
+  if (frame.bytes == parcel.bytes) {
+    return true;
+  }
+  fail({.reason = Reason::MISMATCH,
+        .culprit = source,
+        .reporter = rank_,
+        .seq = parcel.seq,
+        .text = str("rank ", world(source), " sends ", frame.bytes, " bytes with tag ", frame.tag,
+                    ", but rank ", world(rank_), " receives ", parcel.bytes)});
+  return false;
+}
+
+/// Asks for the bytes of an offered message.
+void Mail::stream(int source, const Frame& frame, const ParcelPtr& parcel) {
+  Line& from = line(source);
+  parcel->source_ = source;
+  if (open(from.out, rank_, source, parcel->deadline)) {
+    from.incoming.emplace(frame.number, parcel);
+    from.takes.push_back(frame.number);
+  }
+}
+
+void Mail::over(const ParcelPtr& parcel, int source, std::exception_ptr failure) {
+  parcel->isOver_ = true;
+  ends_.push_back({parcel, source, std::move(failure)});
+  open_.erase(parcel.get());
+}
+
+}  // namespace unisono::shm

@@ -1,0 +1,375 @@
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/log.hpp"
+#include "base/process.hpp"
+#include "base/str.hpp"
+#include "base/wait.hpp"
+#include "life/blame.hpp"
+#include "transport/shm/mail.hpp"
+
+namespace unisono::shm {
+
+/// The right to drive, which one thread has at a time.
+class Mail::Role {
+ public:
+  /// Waits for it until `enough` or `deadline`.
+  Role(Mail& mail, const Enough& enough, Deadline deadline) : mail_(mail) {
+    const MutexLock lock(mail_.mutex_);
+    const Helping helping(mail_);
+    if (mail_.driven_) {
+      ring(mail_.segment_.block(mail_.rank_).mailDoor);  // the worker lets others go first
+    }
+    CondWaitable on(mail_.changed_, mail_.mutex_);
+    static_cast<void>(waitUntil([&]() UNISONO_NO_ANALYSIS { return !mail_.driven_ || enough(); },
+                                {.deadline = deadline, .subject = {}}, on));
+    held_ = !mail_.driven_ && !enough();
+    mail_.driven_ = mail_.driven_ || held_;
+  }
+  /// Takes it if nobody has it or waits for it.
+  explicit Role(Mail& mail) : mail_(mail) {
+    const MutexLock lock(mail_.mutex_);
+    held_ = !mail_.driven_ && mail_.helpers_ == 0;
+    mail_.driven_ = mail_.driven_ || held_;
+  }
+  ~Role() {
+    if (!held_) {
+      return;
+    }
+    const MutexLock lock(mail_.mutex_);
+    mail_.driven_ = false;
+    if (!mail_.open_.empty() || mail_.helpers_ > 0) {
+      mail_.callWorker();
+    }
+  }
+  Role(const Role&) = delete;
+  Role& operator=(const Role&) = delete;
+  bool isHeld() const noexcept { return held_; }
+
+ private:
+  struct Helping {
+    explicit Helping(Mail& in) UNISONO_NO_ANALYSIS : mail(in) { ++mail.helpers_; }
+    ~Helping() UNISONO_NO_ANALYSIS { --mail.helpers_; }
+    Helping(const Helping&) = delete;
+    Helping& operator=(const Helping&) = delete;
+    Mail& mail;
+  };
+  Mail& mail_;
+  bool held_ = false;
+};
+
+/// Sleeps at the door; looks before every sleep whether there is anything to wait for.
+class Mail::Sleeper final : public Waitable {
+ public:
+  explicit Sleeper(Mail& mail) : mail_(mail), door_(mail.segment_.block(mail.rank_).mailDoor) {}
+  void sleep(Milliseconds most) override {
+    mail_.check();
+    door_.sleep(most);
+  }
+
+ private:
+  Mail& mail_;
+  DoorSleep door_;
+};
+
+Mail::Mail(Segment& segment, int cores, std::vector<int> globalRanks)
+    : segment_(segment),
+      rank_(segment.rank()),
+      policy_(segment.size(), cores),
+      globalRanks_(std::move(globalRanks)),
+      lines_(static_cast<std::size_t>(segment.size())) {}
+
+Mail::~Mail() {
+  if (madeIn_.inChild()) {
+    return;  // the thread, and who may hold the lock, are the parent's
+  }
+  close(std::make_exception_ptr(
+      DistBackendError({.reason = Reason::SHUTDOWN, .what = "the group is being destroyed"})));
+  Thread worker;  // joined at the end
+  {
+    const MutexLock lock(mutex_);
+    ending_ = true;
+    changed_.notifyAll();
+    worker = std::move(worker_);
+  }
+  ring(segment_.block(rank_).mailDoor);
+}
+
+void Mail::post(const ParcelPtr& parcel, bool waits) {
+  {
+    const MutexLock lock(mutex_);
+    if (closed_) {
+      std::rethrow_exception(closed_);
+    }
+    if (const auto cause = segment_.header().abort.read()) {
+      std::rethrow_exception(errorFor(*cause, *parcel));
+    }
+    takeOn(parcel);
+    progress();
+    if (!waits && !open_.empty() && !driven_) {
+      callWorker();
+    }
+  }
+  tellEnds();
+  runCallbacks();
+}
+
+void Mail::help(const Parcel& parcel, TimePoint until) {
+  const auto isOver = [&]() UNISONO_NO_ANALYSIS { return parcel.isOver_; };
+  for (bool more = true; more;) {
+    {
+      const Role role(*this, isOver, Deadline::at(until));
+      more = role.isHeld();
+      if (more) {
+        driveUntil([&]() UNISONO_NO_ANALYSIS { return parcel.isOver_ || !callbacks_.empty(); },
+                   Deadline::at(until));
+      }
+    }
+    runCallbacks();
+    more = more && systemClock().now() < until;
+  }
+}
+
+void Mail::flush(Deadline deadline) {
+  const auto sent = [this]() UNISONO_NO_ANALYSIS {
+    return std::none_of(open_.begin(), open_.end(),
+                        [](const auto& entry) { return entry.second->sends; });
+  };
+  {
+    const Role role(*this, sent, deadline);
+    if (role.isHeld()) {
+      driveUntil(sent, deadline);
+    }
+  }
+  runCallbacks();
+}
+
+void Mail::close(std::exception_ptr reason) {
+  {
+    const MutexLock lock(mutex_);
+    closed_ = closed_ ? closed_ : reason;
+    while (!open_.empty()) {
+      over(ParcelPtr(open_.begin()->second), Parcel::kAnybody, reason);
+    }
+    forget();
+  }
+  tellEnds();
+  runCallbacks();
+}
+
+// --- driving ---
+
+void Mail::callWorker() {
+  changed_.notifyAll();
+  if (helpers_ > 0 || ending_ || workerRuns_) {
+    return;
+  }
+  try {
+    worker_ = Thread("unisono-mail", [this] { work(); });
+    workerRuns_ = true;
+  } catch (const DistError& error) {
+    UNISONO_LOG(WARN, "transport", "no thread for messages nobody waits for: ", error.what());
+  }
+}
+
+void Mail::work() {
+  const auto idle = [this]() UNISONO_NO_ANALYSIS {
+    return ending_ || open_.empty() || helpers_ > 0 || !callbacks_.empty();
+  };
+  for (;;) {
+    {
+      const MutexLock lock(mutex_);
+      CondWaitable on(changed_, mutex_);
+      static_cast<void>(waitUntil(
+          [this]() UNISONO_NO_ANALYSIS {
+            return ending_ || (!driven_ && helpers_ == 0 && !open_.empty());
+          },
+          {.deadline = Deadline::never(), .subject = {}}, on));
+      if (ending_) {
+        return;
+      }
+    }
+    {
+      const Role role(*this);
+      if (role.isHeld()) {
+        driveUntil(idle, Deadline::never());
+      }
+    }
+    runCallbacks();
+  }
+}
+
+/// The caller has the role.
+void Mail::driveUntil(const Enough& enough, Deadline deadline) {
+  const auto ready = [&] { return look(enough); };
+  for (int i = policy_.spins(); i > 0; --i) {
+    if (ready()) {
+      return;
+    }
+    cpuRelax();
+  }
+  if (!policy_.yieldUntil(ready)) {
+    Sleeper sleeper(*this);
+    static_cast<void>(waitUntil(ready, {.deadline = deadline, .subject = {}}, sleeper));
+  }
+}
+
+bool Mail::look(const Enough& enough) {
+  bool ends = false;
+  bool done = false;
+  {
+    const MutexLock lock(mutex_);
+    progress();
+    ends = !ends_.empty();
+    done = enough();
+  }
+  if (ends) {
+    tellEnds();
+    const MutexLock lock(mutex_);
+    done = enough();
+  }
+  return done;
+}
+
+void Mail::tellEnds() {
+  std::vector<End> ends;
+  {
+    const MutexLock lock(mutex_);
+    ends.swap(ends_);
+  }
+  Parcel::Callbacks callbacks;
+  for (End& end : ends) {
+    Parcel::Callbacks more = end.parcel->ended(end.source, std::move(end.failure));
+    callbacks.insert(callbacks.end(), std::make_move_iterator(more.begin()),
+                     std::make_move_iterator(more.end()));
+  }
+  if (!ends.empty()) {
+    const MutexLock lock(mutex_);
+    callbacks_.insert(callbacks_.end(), std::make_move_iterator(callbacks.begin()),
+                      std::make_move_iterator(callbacks.end()));
+    changed_.notifyAll();
+  }
+}
+
+void Mail::runCallbacks() noexcept {
+  Parcel::Callbacks callbacks;
+  {
+    const MutexLock lock(mutex_);
+    callbacks.swap(callbacks_);
+  }
+  for (const auto& callback : callbacks) {
+    callback();  // they log what they throw
+  }
+}
+
+// --- what ends it ---
+
+void Mail::check() {
+  {
+    const MutexLock lock(mutex_);
+    if (const auto cause = segment_.header().abort.read()) {
+      failAll(*cause);
+    }
+    for (int peer = 0; peer < segment_.size() && !open_.empty(); ++peer) {
+      const RankBlock& block = segment_.block(peer);
+      if (block.life.ownerDied()) {
+        progress();  // what it has sent before it died
+        if (!open_.empty()) {
+          fail({.reason = Reason::PEER_DEAD,
+                .culprit = peer,
+                .reporter = rank_,
+                .seq = open_.begin()->first->seq,
+                .text = str("rank ", world(peer), " (process ", block.identity.pid,
+                            ") has died while there were messages under way")});
+        }
+      } else if (block.identity.state.load(std::memory_order_acquire) ==
+                 static_cast<std::uint32_t>(RankState::LEFT)) {
+        progress();
+        checkLeft(peer);
+      }
+    }
+    checkDeadlines();
+  }
+  tellEnds();
+}
+
+/// Fails if something is to go to, or to come from, a rank that has left.
+void Mail::checkLeft(int peer) {
+  for (const auto& [key, parcel] : open_) {
+    const int needed = parcel->peer == Parcel::kAnybody ? parcel->source_ : parcel->peer;
+    if (needed == peer) {
+      const AbortCause cause{
+          .reason = Reason::PEER_LEFT,
+          .culprit = peer,
+          .reporter = rank_,
+          .seq = parcel->seq,
+          .text = str("rank ", world(peer), " has left the group, but ", describe(*parcel))};
+      return fail(cause);
+    }
+  }
+}
+
+void Mail::checkDeadlines() {
+  for (const auto& [key, parcel] : open_) {
+    if (parcel->deadline.expired()) {
+      const int peer = parcel->peer == Parcel::kAnybody ? parcel->source_ : parcel->peer;
+      return fail({.reason = Reason::TIMEOUT,
+                   .culprit = peer,
+                   .reporter = rank_,
+                   .seq = parcel->seq,
+                   .text = str(parcel->sends ? "send" : "recv", " timed out: Timed out waiting ",
+                               parcel->timeout.count(), "ms. ", describe(*parcel))});
+    }
+  }
+}
+
+std::string Mail::describe(const Parcel& parcel) const {
+  const bool anybody = parcel.peer == Parcel::kAnybody;
+  return str("rank ", world(rank_), parcel.sends ? " sends " : " waits for ", parcel.bytes,
+             " bytes with tag ", parcel.tag, parcel.sends ? " to " : " from ",
+             anybody ? "any rank" : str("rank ", world(parcel.peer)));
+}
+
+void Mail::fail(AbortCause cause) {
+  failAll(segment_.fail(std::move(cause)));
+}
+
+void Mail::failAll(const AbortCause& cause) {
+  while (!open_.empty()) {
+    const ParcelPtr parcel = open_.begin()->second;
+    over(parcel, Parcel::kAnybody, errorFor(cause, *parcel));
+  }
+  forget();
+}
+
+/// All but the pipes.
+void Mail::forget() {
+  wanted_.clear();
+  early_.clear();
+  for (Line& each : lines_) {
+    Line empty;
+    empty.out = each.out;
+    empty.in = each.in;
+    each = std::move(empty);
+  }
+}
+
+std::exception_ptr Mail::errorFor(const AbortCause& cause, const Parcel& parcel) const {
+  const bool known = cause.culprit >= 0 && cause.culprit < segment_.size();
+  ErrorFacts facts{.op = parcel.sends ? "send" : "recv",
+                   .seq = static_cast<std::int64_t>(parcel.seq),
+                   .group = segment_.group(),
+                   .rank = rank_,
+                   .world = segment_.size()};
+  if (known) {
+    facts.pid = segment_.block(cause.culprit).identity.pid;
+  }
+  try {
+    throwCause(cause, std::move(facts), known ? world(cause.culprit) : -1);
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+}  // namespace unisono::shm

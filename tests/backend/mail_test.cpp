@@ -1,0 +1,316 @@
+// Messages between two ranks, between threads that are ranks.
+#include <algorithm>
+#include <future>
+#include <gmock/gmock.h>
+#include <numeric>
+
+#include "base/str.hpp"
+#include "support/native_world.hpp"
+
+namespace unisono {
+namespace {
+
+using test::NativeWorld;
+using test::reasonOf;
+using test::textOf;
+using test::textOfThrown;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using namespace std::chrono_literals;
+
+constexpr P2POptions kNow{.asyncOp = false};
+
+std::vector<int> numbers(std::size_t count, int first) {
+  std::vector<int> all(count);
+  std::iota(all.begin(), all.end(), first);
+  return all;
+}
+
+class MailTest : public ::testing::TestWithParam<int> {
+ protected:
+  NativeWorld world{GetParam()};
+  const int n = GetParam();
+};
+INSTANTIATE_TEST_SUITE_P(Ranks, MailTest, ::testing::Values(1, 2, 3, 5));
+
+// Empty, short, the longest that goes at once, the first that is offered, longer than the pipe.
+constexpr std::size_t kCounts[] = {0, 1, 1000, 1024, 1025, 16'384, 300'000};
+
+TEST_P(MailTest, GoesRoundInARing) {
+  world.run([&](NativeBackend& rank) {
+    const int next = (rank.rank() + 1) % n;
+    const int before = (rank.rank() + n - 1) % n;
+    for (const std::size_t count : kCounts) {
+      std::vector<int> mine = numbers(count, rank.rank());
+      std::vector<int> theirs(count, -1);
+      const WorkPtr sent = rank.send({Tensor(mine)}, next, 3);
+      const WorkPtr received = rank.recv({Tensor(theirs)}, before, 3, kNow);
+      EXPECT_TRUE(received->wait());
+      EXPECT_EQ(received->sourceRank(), before);
+      EXPECT_TRUE(sent->wait());
+      ASSERT_EQ(theirs, numbers(count, before)) << count;
+    }
+  });
+}
+
+TEST_P(MailTest, AllMaySendBeforeAnyReceives) {
+  world.run([&](NativeBackend& rank) {
+    std::vector<std::vector<int>> out;
+    std::vector<std::vector<int>> in(static_cast<std::size_t>(n), std::vector<int>(20'000));
+    std::vector<WorkPtr> works;
+    for (int peer = 0; peer < n; ++peer) {
+      out.push_back(numbers(20'000, rank.rank() * 100 + peer));
+      works.push_back(rank.send({Tensor(out.back())}, peer));
+    }
+    for (int peer = 0; peer < n; ++peer) {
+      works.push_back(rank.recv({Tensor(in[static_cast<std::size_t>(peer)])}, peer));
+    }
+    for (const WorkPtr& work : works) {
+      EXPECT_TRUE(work->wait());
+    }
+    for (int peer = 0; peer < n; ++peer) {
+      ASSERT_EQ(in[static_cast<std::size_t>(peer)], numbers(20'000, peer * 100 + rank.rank()));
+    }
+  });
+}
+
+TEST_P(MailTest, AnySourceTellsWhoItWas) {
+  world.run([&](NativeBackend& rank) {
+    int mine = rank.rank();
+    for (int peer = 0; peer < n; ++peer) {
+      rank.send({Tensor(std::span(&mine, 1))}, peer, 7);
+    }
+    std::vector<int> sources;
+    for (int i = 0; i < n; ++i) {
+      int got = -1;
+      const WorkPtr work = rank.recvAnysource({Tensor(std::span(&got, 1))}, 7);
+      EXPECT_TRUE(work->wait());
+      EXPECT_EQ(work->sourceRank(), got);
+      sources.push_back(got);
+    }
+    std::sort(sources.begin(), sources.end());
+    EXPECT_EQ(sources, numbers(static_cast<std::size_t>(n), 0));
+  });
+}
+
+TEST_P(MailTest, CollectivesAndMessagesDoNotMindEachOther) {
+  world.run([&](NativeBackend& rank) {
+    const int next = (rank.rank() + 1) % n;
+    const int before = (rank.rank() + n - 1) % n;
+    for (int turn = 0; turn < 30; ++turn) {
+      std::vector<int> out(5000, turn);
+      std::vector<int> in(5000);
+      std::vector<float> sum(100, 1.0F);
+      const WorkPtr receiving = rank.recv({Tensor(in)}, before);
+      const WorkPtr reducing = rank.allreduce({Tensor(sum)});
+      const WorkPtr sending = rank.send({Tensor(out)}, next);
+      EXPECT_TRUE(reducing->wait());
+      EXPECT_TRUE(receiving->wait());
+      EXPECT_TRUE(sending->wait());
+      EXPECT_THAT(in, Each(turn));
+      EXPECT_THAT(sum, Each(static_cast<float>(n)));
+    }
+  });
+}
+
+class PairTest : public ::testing::Test {
+ protected:
+  /// What rank 0 does, and what rank 1.
+  std::vector<std::exception_ptr> outcomes(const std::function<void(NativeBackend&)>& zero,
+                                           const std::function<void(NativeBackend&)>& one) {
+    return world.outcomes([&](NativeBackend& rank) { rank.rank() == 0 ? zero(rank) : one(rank); });
+  }
+  void run(const std::function<void(NativeBackend&)>& zero,
+           const std::function<void(NativeBackend&)>& one) {
+    world.run([&](NativeBackend& rank) { rank.rank() == 0 ? zero(rank) : one(rank); });
+  }
+  NativeWorld world{2};
+};
+
+TEST_F(PairTest, TagsAreIndependentAndEachIsInOrder) {
+  std::vector<int> longOne = numbers(50'000, 0);
+  std::vector<int> values = numbers(6, 10);
+  run(
+      [&](NativeBackend& rank) {
+        std::vector<WorkPtr> works{rank.send({Tensor(longOne)}, 1, 1)};
+        for (std::size_t i = 0; i < 6; ++i) {
+          works.push_back(rank.send({Tensor(std::span(&values[i], 1))}, 1, i % 2 == 0 ? 2 : 1));
+        }
+        for (const WorkPtr& work : works) {
+          EXPECT_TRUE(work->wait());
+        }
+      },
+      [&](NativeBackend& rank) {
+        std::vector<int> got(6);
+        for (const std::size_t i : {0U, 2U, 4U}) {  // before the long one, of another tag
+          EXPECT_TRUE(rank.recv({Tensor(std::span(&got[i], 1))}, 0, 2)->wait());
+        }
+        std::vector<int> all(50'000);
+        EXPECT_TRUE(rank.recv({Tensor(all)}, 0, 1)->wait());
+        EXPECT_EQ(all, longOne);
+        for (const std::size_t i : {1U, 3U, 5U}) {
+          EXPECT_TRUE(rank.recv({Tensor(std::span(&got[i], 1))}, 0, 1)->wait());
+        }
+        EXPECT_EQ(got, values);
+      });
+}
+
+TEST_F(PairTest, ManyMoreThanThePipeHoldsMayBeUnderWay) {
+  constexpr int kMany = 5000;
+  run(
+      [](NativeBackend& rank) {
+        std::vector<int> values = numbers(kMany, 0);
+        std::vector<WorkPtr> works;
+        for (int& value : values) {
+          works.push_back(rank.send({Tensor(std::span(&value, 1))}, 1));
+        }
+        for (const WorkPtr& work : works) {
+          EXPECT_TRUE(work->wait());
+        }
+      },
+      [](NativeBackend& rank) {
+        for (int i = 0; i < kMany; ++i) {
+          int got = -1;
+          rank.recv({Tensor(std::span(&got, 1))}, 0, 0, kNow)->wait();
+          ASSERT_EQ(got, i);
+        }
+      });
+}
+
+TEST_F(PairTest, WhatNobodyWaitsForArrivesAllTheSame) {
+  std::vector<int> in(100'000);
+  run(
+      [](NativeBackend& rank) {
+        std::vector<int> out = numbers(100'000, 5);
+        std::promise<void> ended;
+        rank.send({Tensor(out)}, 1)->addCallback([&] { ended.set_value(); });
+        EXPECT_EQ(ended.get_future().wait_for(10s), std::future_status::ready);
+      },
+      [&](NativeBackend& rank) {
+        std::promise<void> ended;
+        rank.recv({Tensor(in)}, 0)->addCallback([&] { ended.set_value(); });
+        EXPECT_EQ(ended.get_future().wait_for(10s), std::future_status::ready);
+      });
+  EXPECT_EQ(in, numbers(100'000, 5));
+}
+
+TEST_F(PairTest, ACallbackMaySendAndWait) {
+  run(
+      [](NativeBackend& rank) {
+        int ping = 1;
+        int pong = 0;
+        rank.send({Tensor(std::span(&ping, 1))}, 1)->wait();
+        rank.recv({Tensor(std::span(&pong, 1))}, 1)->wait();
+        EXPECT_EQ(pong, 2);
+      },
+      [](NativeBackend& rank) {
+        int ping = 0;
+        std::promise<void> answered;
+        rank.recv({Tensor(std::span(&ping, 1))}, 0)->addCallback([&] {
+          int pong = ping + 1;
+          EXPECT_TRUE(rank.send({Tensor(std::span(&pong, 1))}, 0)->wait(10s));
+          answered.set_value();
+        });
+        EXPECT_EQ(answered.get_future().wait_for(10s), std::future_status::ready);
+      });
+}
+
+TEST_F(PairTest, SeveralThreadsMayWait) {
+  constexpr int kThreads = 4;
+  run(
+      [](NativeBackend& rank) {
+        for (int turn = 0; turn < 50; ++turn) {
+          for (int tag = kThreads - 1; tag >= 0; --tag) {
+            std::vector<int> out(3000, tag);
+            rank.send({Tensor(out)}, 1, tag, kNow)->wait();
+          }
+        }
+      },
+      [](NativeBackend& rank) {
+        EXPECT_THAT(test::onThreads(kThreads,
+                                    [&](int tag) {
+                                      for (int turn = 0; turn < 50; ++turn) {
+                                        std::vector<int> in(3000);
+                                        rank.recv({Tensor(in)}, 0, tag, kNow)->wait();
+                                        ASSERT_THAT(in, Each(tag));
+                                      }
+                                    }),
+                    Each(nullptr));
+      });
+}
+
+TEST_F(PairTest, AnotherLengthIsNamedToBoth) {
+  for (const std::size_t count : {5U, 50'000U}) {
+    NativeWorld fresh(2);
+    const auto thrown = fresh.outcomes([&](NativeBackend& rank) {
+      std::vector<int> out(count);
+      std::vector<int> in(count + 1);
+      (rank.rank() == 0 ? rank.send({Tensor(out)}, 1, 4) : rank.recv({Tensor(in)}, 0, 4))->wait();
+      int next = 0;  // a short send may have ended before anybody looked at its length
+      rank.recv({Tensor(std::span(&next, 1))}, 1 - rank.rank(), 9, kNow)->wait();
+    });
+    const std::string text =
+        str("rank 0 sends ", count * 4, " bytes with tag 4, but rank 1 receives ", (count + 1) * 4);
+    EXPECT_THAT(textOfThrown(thrown[0]), HasSubstr(text));
+    EXPECT_THAT(textOfThrown(thrown[1]), AllOf(HasSubstr("[MISMATCH]"), HasSubstr(text)));
+  }
+}
+
+TEST_F(PairTest, ATimeoutSaysWhatWasWaitedFor) {
+  int value = 0;
+  NativeBackend& rank = world[1];
+  const std::string text = textOf<DistTimeoutError>([&] {
+    rank.recv({Tensor(std::span(&value, 1))}, 0, 5, {.timeout = 30ms, .asyncOp = false})->wait();
+  });
+  EXPECT_THAT(text, AllOf(HasSubstr("Timed out waiting 30ms"),
+                          HasSubstr("rank 1 waits for 4 bytes with tag 5 from rank 0")));
+  EXPECT_EQ(reasonOf<DistError>([&] { world[0].barrier({.asyncOp = false})->wait(); }),
+            Reason::TIMEOUT)
+      << "the group has ended for all";
+}
+
+TEST_F(PairTest, AWaitMayEndBeforeTheMessage) {
+  int value = 0;
+  const WorkPtr work = world[1].recv({Tensor(std::span(&value, 1))}, 0);
+  EXPECT_THROW(work->wait(10ms), DistTimeoutError);
+  int sent = 9;
+  world[0].send({Tensor(std::span(&sent, 1))}, 1)->wait();
+  EXPECT_TRUE(work->wait(10s));
+  EXPECT_EQ(value, 9);
+}
+
+TEST_F(PairTest, WhatWasSentOutlivesItsSender) {
+  int sent = 9;
+  world[0].send({Tensor(std::span(&sent, 1))}, 1, 1, kNow)->wait();
+  world.leave(0);
+  int value = 0;
+  EXPECT_TRUE(world[1].recv({Tensor(std::span(&value, 1))}, 0, 1, kNow)->wait());
+  EXPECT_EQ(value, 9);
+  EXPECT_THAT(textOf<DistBackendError>(
+                  [&] { world[1].recv({Tensor(std::span(&value, 1))}, 0, 1, kNow)->wait(); }),
+              AllOf(HasSubstr("[PEER_LEFT]"), HasSubstr("rank 0 has left the group, but rank 1")));
+}
+
+TEST_F(PairTest, AbortEndsWhatIsUnderWay) {
+  int value = 0;
+  const WorkPtr work = world[1].recv({Tensor(std::span(&value, 1))}, 0);
+  world[0].abort(nullptr);
+  EXPECT_EQ(reasonOf<DistBackendError>([&] { work->wait(10s); }), Reason::ABORTED);
+}
+
+TEST_F(PairTest, ShutdownSendsWhatWasPosted) {
+  std::vector<int> out = numbers(100'000, 1);
+  std::vector<int> in(100'000);
+  run(
+      [&](NativeBackend& rank) {
+        const WorkPtr sending = rank.send({Tensor(out)}, 1);
+        rank.shutdown();
+        EXPECT_TRUE(sending->wait());
+      },
+      [&](NativeBackend& rank) { EXPECT_TRUE(rank.recv({Tensor(in)}, 0)->wait()); });
+  EXPECT_EQ(in, out);
+}
+
+}  // namespace
+}  // namespace unisono

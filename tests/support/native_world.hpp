@@ -1,0 +1,55 @@
+// A group of the native backend whose ranks are threads.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "unisono/store/hash_store.hpp"
+
+#include "backend/native/native_backend.hpp"
+#include "store/expect.hpp"
+#include "support/thread_world.hpp"
+
+namespace unisono::test {
+
+class NativeWorld {
+ public:
+  explicit NativeWorld(int size) : ranks_(static_cast<std::size_t>(size)) {
+    const auto store = std::make_shared<HashStore>();
+    rethrow(onThreads(size, [&](int rank) {
+      ranks_[static_cast<std::size_t>(rank)] = std::make_shared<NativeBackend>(
+          BackendParams{.store = store, .rank = rank, .size = size, .options = {.groupName = "g"}});
+    }));
+  }
+
+  int size() const { return static_cast<int>(ranks_.size()); }
+  NativeBackend& operator[](int rank) { return *ranks_[static_cast<std::size_t>(rank)]; }
+  /// The rank goes, in good order.
+  void leave(int rank) { ranks_[static_cast<std::size_t>(rank)].reset(); }
+
+  /// Runs `body` on every rank, and throws the first of what they threw.
+  void run(const std::function<void(NativeBackend&)>& body) { rethrow(outcomes(body)); }
+  /// What each rank threw, if anything.
+  std::vector<std::exception_ptr> outcomes(const std::function<void(NativeBackend&)>& body) {
+    return onThreads(size(), [&](int rank) { body((*this)[rank]); });
+  }
+
+ private:
+  static void rethrow(const std::vector<std::exception_ptr>& thrown) {
+    for (const std::exception_ptr& each : thrown) {
+      if (each) {
+        std::rethrow_exception(each);
+      }
+    }
+  }
+  std::vector<std::shared_ptr<NativeBackend>> ranks_;
+};
+
+inline std::string textOfThrown(const std::exception_ptr& thrown) {
+  return thrown ? textOf<DistError>([&] { std::rethrow_exception(thrown); }) : "";
+}
+
+}  // namespace unisono::test
