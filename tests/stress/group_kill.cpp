@@ -26,6 +26,7 @@
 #include "unisono/store/file_store.hpp"
 
 #include "backend/native/executor.hpp"
+#include "backend/native/mail_work.hpp"
 #include "base/host.hpp"
 #include "base/random.hpp"
 #include "base/str.hpp"
@@ -84,17 +85,18 @@ class Rank {
         arena_(
             *segment_,
             {.cores = usableCores(), .globalRanks = ranks(size), .describe = Executor::describe}),
-        executor_(arena_, selector_) {}
+        executor_(arena_, selector_),
+        mail_(*segment_, usableCores(), ranks(size)) {}
 
   bool operate(std::uint64_t choice, Seen& seen) {
     static constexpr std::size_t kCounts[] = {1, 13, 1000, 40'000, 700'000};
-    const std::size_t count = kCounts[choice / 8 % 5];
-    const auto root = static_cast<int>(choice / 64 % static_cast<std::uint64_t>(size_));
+    const std::size_t count = kCounts[choice / 16 % 5];
+    const auto root = static_cast<int>(choice / 256 % static_cast<std::uint64_t>(size_));
     std::vector<std::int64_t> data(count, rank_ + 1);
     CollectiveArgs args;
     args.asyncOp = false;
     std::int64_t right = 0;
-    switch (choice % 4) {
+    switch (choice % 5) {
       case 0:
         args.type = OpType::ALLREDUCE;
         args.outputs = Tensor(data);
@@ -108,6 +110,8 @@ class Rank {
         break;
       case 2:
         return allToAll(1 + count / static_cast<std::size_t>(size_), seen);
+      case 3:
+        return exchange(count, seen);
       default:
         args.type = OpType::BARRIER;
         right = rank_ + 1;
@@ -143,12 +147,33 @@ class Rank {
     return true;
   }
 
+  /// To the next rank, and from the one before.
+  bool exchange(std::size_t count, Seen& seen) {
+    const int before = (rank_ + size_ - 1) % size_;
+    std::vector<std::int64_t> out(count, rank_);
+    std::vector<std::int64_t> in(count, -1);
+    CollectiveArgs send;
+    send.type = OpType::SEND;
+    send.peer = (rank_ + 1) % size_;
+    send.inputs = Tensor(out);
+    CollectiveArgs recv;
+    recv.type = OpType::RECV;
+    recv.peer = before;
+    recv.outputs = Tensor(in);
+    seen.calledNs.store(nowNs());
+    const WorkPtr sending = startMail(mail_, std::move(send), std::chrono::seconds(20));
+    startMail(mail_, std::move(recv), std::chrono::seconds(20))->wait();
+    sending->wait();
+    return std::all_of(in.begin(), in.end(), [&](std::int64_t v) { return v == before; });
+  }
+
   const int rank_;
   const int size_;
   std::unique_ptr<shm::Segment> segment_;
   shm::Arena arena_;
   Selector selector_;
   Executor executor_;
+  shm::Mail mail_;
 };
 
 /// The life of one rank: works until an operation fails, and writes down how it did.
