@@ -1,37 +1,20 @@
 #include "unisono/group/group.hpp"
 
-#include <algorithm>
-#include <map>
 #include <utility>
 
-#include "unisono/backend/backend_table.hpp"
 #include "unisono/group/backend_config.hpp"
-#include "unisono/store/prefix_store.hpp"
 #include "unisono/store/rendezvous.hpp"
 
 #include "base/check.hpp"
 #include "base/log.hpp"
-#include "base/str.hpp"
+#include "group/subgroup.hpp"
 #include "store/common.hpp"
 
 namespace unisono {
 namespace {
 
-/// A group with all the backends that `config` names, each of which meets its peers.
-std::shared_ptr<ProcessGroup> makeGroup(const StorePtr& store, int rank, int size,
-                                        const BackendConfig& config,
-                                        const BackendOptions& options) {
-  auto group = std::make_shared<ProcessGroup>(store, rank, size, options.groupName);
-  std::map<std::string, std::shared_ptr<Backend>> made;
-  for (const auto& [device, name] : config.backends) {
-    std::shared_ptr<Backend>& backend = made[name];
-    if (!backend) {
-      const auto own = std::make_shared<PrefixStore>(str(options.groupName, "/", name), store);
-      backend = makeBackend(name, {.store = own, .rank = rank, .size = size, .options = options});
-    }
-    group->setBackend(device, backend);
-  }
-  return group;
+std::optional<Group> handleOf(std::shared_ptr<ProcessGroup> group) {
+  return group ? std::optional(Group(std::move(group))) : std::nullopt;
 }
 
 }  // namespace
@@ -73,33 +56,17 @@ WorkPtr Group::barrier(const CallOptions& options) {
 }
 
 std::optional<Group> Group::split(std::optional<int> color) {
-  // What all ranks said: whether they take part, and their color.
-  const std::vector<std::int64_t> mine = {color.has_value() ? 1 : 0, color.value_or(0)};
-  std::vector<std::int64_t> all(mine.size() * static_cast<std::size_t>(size()));
-  allGather(mine, all);
-  if (!color) {
-    return std::nullopt;
-  }
-  const Backend& parent = *group_->defaultBackend();
-  BackendOptions options = parent.options();
-  // The number of the operation above is the same on all ranks, and no other split has it.
-  options.groupName = str(name(), "/split", group_->sequenceNumber(), "/", *color);
-  options.globalRanks.clear();
-  int newRank = 0;
-  for (int rank = 0; rank < size(); ++rank) {
-    const auto at = 2 * static_cast<std::size_t>(rank);
-    if (all[at] == 1 && all[at + 1] == *color) {
-      newRank += rank < this->rank() ? 1 : 0;
-      const std::vector<int>& known = parent.options().globalRanks;
-      options.globalRanks.push_back(known.empty() ? rank : known[static_cast<std::size_t>(rank)]);
-    }
-  }
-  BackendConfig config;
-  for (const DeviceType device : group_->deviceTypes()) {
-    config.backends.emplace_back(device, group_->backend(device)->name());
-  }
-  return Group(makeGroup(group_->store(), newRank, static_cast<int>(options.globalRanks.size()),
-                         config, options));
+  return handleOf(splitByColor(*group_, color));
+}
+
+std::optional<Group> Group::newGroup(const std::vector<int>& ranks,
+                                     const NewGroupOptions& options) {
+  return handleOf(splitByLists(*group_, "newGroup", {ranks}, options));
+}
+
+std::optional<Group> Group::splitGroup(const std::vector<std::vector<int>>& lists,
+                                       const NewGroupOptions& options) {
+  return handleOf(splitByLists(*group_, "splitGroup", lists, options));
 }
 
 Group init(const InitOptions& options) {
@@ -116,8 +83,8 @@ Group init(const InitOptions& options) {
   const BackendOptions backend{
       .timeout = options.timeout.value_or(defaultTimeout(kDefaultGroupTimeout)),
       .groupName = options.name};
-  return Group(makeGroup(met.store, met.rank, met.worldSize, BackendConfig::parse(options.backend),
-                         backend));
+  return Group(makeGroup({.store = met.store, .part = options.name}, met.rank, met.worldSize,
+                         BackendConfig::parse(options.backend), backend));
 }
 
 }  // namespace unisono

@@ -27,6 +27,8 @@ struct Batch {
   std::shared_ptr<BatchWork> work = {};
 };
 
+class ProcessGroup;
+
 /// Members are public: only the files of this room see the type.
 struct GroupState {
   static constexpr std::uint32_t kPre = 1;
@@ -76,6 +78,7 @@ struct GroupState {
   std::array<std::atomic<Backend*>, kDeviceTypeCount> byDevice = {};
   std::atomic<std::uint32_t> present{0};  // which hooks exist, and whether a batch is open
   std::atomic<bool> aborted{false};
+  std::atomic<std::uint64_t> made{0};  // how often groups were made out of this one
   HookList<PreHook> preHooks{present, kPre};
   HookList<PostHook> postHooks{present, kPost};
   HookList<CompletionHook> completionHooks{present, kCompletion};
@@ -90,5 +93,8 @@ struct GroupState {
   // On a line of its own: the one word that every operation writes.
   alignas(64) std::atomic<std::uint64_t> seq{0};
 };
+
+/// What `group` is made of, for the other files of this room.
+std::shared_ptr<GroupState> stateOf(const ProcessGroup& group);
 
 }  // namespace unisono

@@ -21,6 +21,10 @@ HookHandle addTo(const std::shared_ptr<GroupState>& state, List GroupState::*lis
 
 }  // namespace
 
+std::shared_ptr<GroupState> stateOf(const ProcessGroup& group) {
+  return group.state_;
+}
+
 ProcessGroup::ProcessGroup(std::shared_ptr<Store> store, int rank, int size, std::string name)
     : state_(std::make_shared<GroupState>(std::move(store), rank, size)) {
   UNISONO_CHECK(rank >= 0 && rank < size, "rank ", rank, " is none of a group of ", size);

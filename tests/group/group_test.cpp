@@ -6,28 +6,17 @@
 
 #include "unisono/store/hash_store.hpp"
 
+#include "group/in_world.hpp"
 #include "store/expect.hpp"
-#include "support/thread_world.hpp"
 
 namespace unisono {
 namespace {
 
-using test::onThreads;
+using test::inWorld;
 using test::textOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-/// Runs `body` as rank after rank of a world whose ranks are threads.
-void inWorld(int size, const std::function<void(Group)>& body) {
-  const auto store = std::make_shared<HashStore>();
-  for (const std::exception_ptr& thrown : onThreads(
-           size, [&](int rank) { body(init({.store = store, .rank = rank, .size = size})); })) {
-    if (thrown) {
-      std::rethrow_exception(thrown);
-    }
-  }
-}
 
 TEST(GroupTest, WorksOnAnythingContiguous) {
   inWorld(3, [](Group world) {

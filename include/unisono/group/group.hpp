@@ -38,6 +38,14 @@ struct CallOptions {
   std::chrono::milliseconds timeout = kUnsetTimeout;
 };
 
+/// What can be said of a group that is made out of another.
+struct NewGroupOptions {
+  std::optional<std::chrono::milliseconds> timeout = std::nullopt;  // else as the other's
+  std::string backend = {};  // see backend_config.hpp; empty: as the other's
+  std::string desc = {};
+  bool sortRanks = true;  // else the order of the list is the order of the new ranks
+};
+
 namespace detail {
 template <typename T>
 concept Values = std::ranges::contiguous_range<T> && std::ranges::sized_range<T>;
@@ -98,6 +106,17 @@ class UNISONO_API Group {
   /// A group of those who give the same `color`, in the order of their ranks here; every rank calls
   /// it. None for who gives nothing.
   std::optional<Group> split(std::optional<int> color);
+
+  /// A group of `ranks`, which are ranks of this one. Every rank calls it, those outside too, with
+  /// the same list; they get none. Throws on all ranks alike, and leaves this group usable:
+  /// DistBackendError (MISMATCH) naming the ranks whose call differs; UsageError for a list that is
+  /// empty, names a rank twice, or one that there is not.
+  std::optional<Group> newGroup(const std::vector<int>& ranks, const NewGroupOptions& options = {});
+
+  /// Several groups at once, none of which shares a rank with another: each rank gets the one it
+  /// is in, or none. Otherwise as newGroup().
+  std::optional<Group> splitGroup(const std::vector<std::vector<int>>& lists,
+                                  const NewGroupOptions& options = {});
 
   /// Everything else that a group can do.
   ProcessGroup& processGroup() const noexcept { return *group_; }

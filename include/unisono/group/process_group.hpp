@@ -85,6 +85,8 @@ class UNISONO_API ProcessGroup final : public CollectiveApi<ProcessGroup> {
   void setTimeout(std::chrono::milliseconds timeout);
 
  private:
+  friend std::shared_ptr<GroupState> stateOf(const ProcessGroup& group);
+
   const std::shared_ptr<GroupState> state_;
 };
 
