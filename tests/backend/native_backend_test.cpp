@@ -286,5 +286,30 @@ TEST(NativeBackendErrorTest, AfterShutdownEverythingIsRefused) {
               HasSubstr("[SHUTDOWN]"));
 }
 
+TEST(NativeBackendErrorTest, ShutdownWaitsNoLongerThanTheTimeoutOfTheGroup) {
+  NativeWorld world(2);
+  std::vector<float> data(10);
+  const WorkPtr running = world[0].allreduce({Tensor(data)}, {.timeout = 10min});
+  const WorkPtr queued = world[0].allreduce({Tensor(data)}, {.timeout = 10min});
+  world[0].setTimeout(50ms);
+
+  EXPECT_THAT(textOf<DistTimeoutError>([&] { world[0].shutdown(); }),
+              AllOf(HasSubstr("rank 0 shut the group down"), HasSubstr("50ms later")));
+
+  EXPECT_TRUE(running->isCompleted());
+  EXPECT_THROW(running->wait(), DistTimeoutError);
+  EXPECT_THROW(queued->wait(), DistTimeoutError);
+  EXPECT_THAT(textOf<DistTimeoutError>([&] { world[1].barrier({.asyncOp = false})->wait(); }),
+              HasSubstr("rank 0 shut the group down"));
+}
+
+TEST(NativeBackendErrorTest, PeersLearnThatARankHasShutDown) {
+  NativeWorld world(2);
+  world[1].shutdown();
+
+  EXPECT_THAT(textOf<DistBackendError>([&] { world[0].barrier({.asyncOp = false})->wait(); }),
+              AllOf(HasSubstr("[PEER_LEFT]"), HasSubstr("culprits=[1]")));
+}
+
 }  // namespace
 }  // namespace unisono

@@ -112,7 +112,8 @@ class UNISONO_API Backend : public CollectiveApi<Backend> {
 
   /// Fails all that is under way with `reason`, and all that comes later; waits for no peer.
   virtual void abort(std::exception_ptr reason);
-  /// Ends what is under way in order, then closes.
+  /// Waits for what is under way, no longer than timeout(), then closes. Throws DistTimeoutError
+  /// when that was too short: what was under way has failed then.
   virtual void shutdown();
   /// What is wrong with it, if anything.
   virtual ErrorType error() const;

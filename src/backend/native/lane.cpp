@@ -126,19 +126,15 @@ void Lane::help(LaneItem& item, std::chrono::steady_clock::time_point until) {
   }
 }
 
-void Lane::drain(Deadline deadline) {
+bool Lane::drain(Deadline deadline) {
   TimerWaitable timer{Milliseconds(1)};
-  static_cast<void>(waitUntil(
+  return waitUntil(
       [this] {
-        bool idle = false;
-        while (queued() > 0 &&
-               busy_.compare_exchange_strong(idle, true, std::memory_order_seq_cst)) {
-          driveOne();
-          idle = false;
-        }
-        return queued() == 0 && !busy_.load(std::memory_order_seq_cst);
+        // In this order: who takes an item is busy before the item is no longer queued.
+        return queued_.load(std::memory_order_seq_cst) == 0 &&
+               !busy_.load(std::memory_order_seq_cst);
       },
-      {.deadline = deadline, .subject = {}}, timer));
+      {.deadline = deadline, .subject = {}}, timer);
 }
 
 void Lane::close(std::exception_ptr reason) {

@@ -69,8 +69,9 @@ class Lane {
   /// Drives until `item` is over or `until` has passed; returns early when another thread drives.
   void help(LaneItem& item, std::chrono::steady_clock::time_point until) UNISONO_EXCLUDES(mutex_);
 
-  /// Returns when nothing is queued or running any more, or `deadline` has passed; drives.
-  void drain(Deadline deadline) UNISONO_EXCLUDES(mutex_);
+  /// Returns when nothing is queued or running any more; false when `deadline` has passed before.
+  /// Does not drive: an operation may last longer than that.
+  [[nodiscard]] bool drain(Deadline deadline) UNISONO_EXCLUDES(mutex_);
 
   /// How many are queued, without the one that runs.
   std::size_t queued() const noexcept { return queued_.load(std::memory_order_relaxed); }

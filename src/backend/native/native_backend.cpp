@@ -11,6 +11,8 @@ namespace unisono {
 namespace {
 
 constexpr std::size_t kMostQueued = 65'536;
+// For an operation to notice that its group has failed; it takes microseconds.
+constexpr Milliseconds kTimeToFail{1000};
 
 constexpr OpSet kOps = {OpType::BROADCAST,
                         OpType::ALLREDUCE,
@@ -130,6 +132,11 @@ WorkPtr NativeBackend::runHere(const CollectiveArgs& args) {
   return finishedWork();
 }
 
+int NativeBackend::globalRank() const {
+  const std::vector<int>& known = options().globalRanks;
+  return known.empty() ? rank() : known[static_cast<std::size_t>(rank())];
+}
+
 void NativeBackend::monitoredBarrier(const BarrierOptions& opts, bool /*waitAllRanks*/) {
   // Every barrier here names all who are missing.
   CollectiveArgs args;
@@ -147,7 +154,7 @@ void NativeBackend::abort(std::exception_ptr reason) {
                    .culprit = rank(),
                    .reporter = rank(),
                    .seq = 0,
-                   .text = str("rank ", rank(), " called abort()")};
+                   .text = str("rank ", globalRank(), " called abort()")};
   try {
     if (reason) {
       std::rethrow_exception(reason);
@@ -174,17 +181,37 @@ void NativeBackend::shutdown() {
   if (madeIn_.inChild()) {
     return;
   }
-  const Deadline deadline = Deadline::after(timeout());
-  lane_.drain(deadline);
-  mail_.flush(deadline);
-  const auto reason =
-      std::make_exception_ptr(DistBackendError({.reason = Reason::SHUTDOWN,
-                                                .what = "the group has been shut down",
-                                                .group = options().groupName,
-                                                .rank = rank(),
-                                                .world = size()}));
-  lane_.close(reason);
-  mail_.close(reason);
+  ErrorFacts facts{.reason = Reason::SHUTDOWN,
+                   .what = "the group has been shut down",
+                   .group = options().groupName,
+                   .rank = rank(),
+                   .world = size()};
+  const Milliseconds patience = timeout();
+  const Deadline deadline = Deadline::after(patience);
+  if (lane_.drain(deadline) && mail_.flush(deadline)) {
+    const auto reason = std::make_exception_ptr(DistBackendError(std::move(facts)));
+    lane_.close(reason);
+    mail_.close(reason);
+    segment_->leave();
+    return;
+  }
+  facts.reason = Reason::TIMEOUT;
+  facts.what =
+      str("rank ", globalRank(), " shut the group down, and operations were still under way ",
+          patience.count(), "ms later");
+  facts.hint = "wait for operations before the group is shut down, or raise its timeout";
+  const DistTimeoutError late(facts);
+  // As in abort().
+  arena_.wait().fail({.reason = Reason::TIMEOUT,
+                      .culprit = rank(),
+                      .reporter = rank(),
+                      .seq = 0,
+                      .text = facts.what});
+  lane_.close(std::make_exception_ptr(late));
+  mail_.close(std::make_exception_ptr(late));
+  static_cast<void>(lane_.drain(Deadline::after(kTimeToFail)));
+  segment_->leave();
+  throw late;
 }
 
 ErrorType NativeBackend::error() const {

@@ -35,6 +35,8 @@ class NativeBackend final : public Backend {
   class NativeWork;
 
   WorkPtr runHere(const CollectiveArgs& args);
+  /// This rank as the world knows it: for texts that other ranks read.
+  int globalRank() const;
   void run(const CollectiveArgs& args) { executor_.run(args, timeoutOf(args)); }
 
   const ForkGuard madeIn_;

@@ -77,8 +77,8 @@ class Mail {
   /// Sends and receives until `parcel` is over or `until` has passed.
   void help(const Parcel& parcel, TimePoint until) UNISONO_EXCLUDES(mutex_);
 
-  /// Returns when everything is sent, or `deadline` has passed.
-  void flush(Deadline deadline) UNISONO_EXCLUDES(mutex_);
+  /// Returns when everything is sent; false when `deadline` has passed before.
+  [[nodiscard]] bool flush(Deadline deadline) UNISONO_EXCLUDES(mutex_);
 
   /// Fails what is under way, and what is posted from now on, with `reason`.
   void close(std::exception_ptr reason) UNISONO_EXCLUDES(mutex_);

@@ -131,7 +131,7 @@ void Mail::help(const Parcel& parcel, TimePoint until) {
   }
 }
 
-void Mail::flush(Deadline deadline) {
+bool Mail::flush(Deadline deadline) {
   const auto sent = [this]() UNISONO_NO_ANALYSIS {
     return std::none_of(open_.begin(), open_.end(),
                         [](const auto& entry) { return entry.second->sends; });
@@ -143,6 +143,8 @@ void Mail::flush(Deadline deadline) {
     }
   }
   runCallbacks();
+  const MutexLock lock(mutex_);
+  return sent();
 }
 
 void Mail::close(std::exception_ptr reason) {

@@ -23,9 +23,12 @@ Segment::Segment(const FormOptions& options, std::shared_ptr<SharedMapping> mapp
       offer_(std::move(offer)) {}
 
 Segment::~Segment() {
-  if (madeIn_.inChild()) {
-    return;
+  if (!madeIn_.inChild()) {
+    leave();
   }
+}
+
+void Segment::leave() noexcept {
   Identity& identity = block(rank_).identity;
   if (identity.state.load(std::memory_order_relaxed) ==
       static_cast<std::uint32_t>(RankState::LIVE)) {

@@ -38,10 +38,14 @@ class Segment {
   /// RESOURCE; DistStoreError when the store fails.
   static std::unique_ptr<Segment> form(const FormOptions& options);
 
-  /// Marks the rank as gone, in good order.
+  /// leave()s.
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
+
+  /// Marks the rank as gone, in good order: others may finish what it has finished, and do not
+  /// wait for anything else of it. The memory stays.
+  void leave() noexcept;
 
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
