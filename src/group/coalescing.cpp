@@ -46,6 +46,7 @@ class BatchWork final : public Work {
 };
 
 void GroupState::openBatch(DeviceType device) {
+  checkNotDestroyed();
   const std::shared_ptr<Backend> backend = backendFor(device);
   if (!backend->capabilities().coalescing) {
     throw NotSupportedError(
@@ -97,6 +98,7 @@ WorkPtr GroupState::endBatch() {
     args.seq = number;
   }
   try {
+    checkNotDestroyed();
     const WorkPtr started = backendFor(taken.device)->startCoalesced(std::move(taken.calls));
     taken.work->follow(started);
   } catch (...) {

@@ -44,6 +44,16 @@ class GroupRegistry {
     return alive;
   }
 
+  bool remove(const ProcessGroup& group) UNISONO_EXCLUDES(mutex_) {
+    // Let go of without the lock: this may be the last to hold a group.
+    std::vector<std::shared_ptr<ProcessGroup>> looked;
+    const MutexLock lock(mutex_);
+    return std::erase_if(groups_, [&](const auto& entry) {
+             looked.push_back(entry.second.lock());
+             return looked.back().get() == &group;
+           }) > 0;
+  }
+
   std::vector<std::string> names() const UNISONO_EXCLUDES(mutex_) {
     std::vector<std::string> names;
     const MutexLock lock(mutex_);
@@ -84,6 +94,10 @@ std::shared_ptr<ProcessGroup> resolveGroup(std::string_view name) {
 
 bool unregisterGroup(std::string_view name) {
   return GroupRegistry::instance().remove(name);
+}
+
+bool unregisterGroup(const ProcessGroup& group) {
+  return GroupRegistry::instance().remove(group);
 }
 
 std::vector<std::string> groupNames() {

@@ -7,12 +7,20 @@
 namespace unisono {
 
 void GroupState::refuse(std::string what, std::string hint) const {
+  refuseAs(Reason::USAGE, std::move(what), std::move(hint));
+}
+
+void GroupState::refuseDestroyed(std::string what) const {
+  refuseAs(Reason::SHUTDOWN, std::move(what), "make a new group: a destroyed one stays unusable");
+}
+
+void GroupState::refuseAs(Reason reason, std::string what, std::string hint) const {
   std::string group;
   {
     const MutexLock lock(mutex);
     group = name;
   }
-  throw UsageError({.reason = Reason::USAGE,
+  throw UsageError({.reason = reason,
                     .what = std::move(what),
                     .hint = std::move(hint),
                     .group = std::move(group),
@@ -103,6 +111,9 @@ void GroupState::tellFailed(OpType type, std::uint64_t number, std::exception_pt
 
 WorkPtr GroupState::submitObserved(Backend& backend, CollectiveArgs&& args,
                                    std::uint32_t observed) {
+  if ((observed & kDestroyed) != 0) {
+    refuseDestroyed(str(opName(args.type), " refused: this group has been destroyed"));
+  }
   if ((observed & kPre) != 0) {
     // Before the number is taken: a call that is refused leaves the group in step with its peers.
     runPreHooks(args, nextNumber());

@@ -14,6 +14,7 @@
 
 #include "base/fork.hpp"
 #include "base/mutex.hpp"
+#include "group/family.hpp"
 #include "group/hook_list.hpp"
 
 namespace unisono {
@@ -27,8 +28,6 @@ struct Batch {
   std::shared_ptr<BatchWork> work = {};
 };
 
-class ProcessGroup;
-
 /// Members are public: only the files of this room see the type.
 struct GroupState {
   static constexpr std::uint32_t kPre = 1;
@@ -36,8 +35,10 @@ struct GroupState {
   static constexpr std::uint32_t kCompletion = 4;
   static constexpr std::uint32_t kAbort = 8;
   static constexpr std::uint32_t kCoalescing = 16;
+  static constexpr std::uint32_t kDestroyed = 32;
+  static constexpr std::uint32_t kHooks = kPre | kPost | kCompletion | kAbort;
   /// What an operation has to look at.
-  static constexpr std::uint32_t kObserved = kPre | kPost | kCompletion | kCoalescing;
+  static constexpr std::uint32_t kObserved = kPre | kPost | kCompletion | kCoalescing | kDestroyed;
 
   GroupState(std::shared_ptr<Store> storeOfGroup, int rankInGroup, int sizeOfGroup)
       : store(std::move(storeOfGroup)), rank(rankInGroup), size(sizeOfGroup) {}
@@ -66,17 +67,36 @@ struct GroupState {
   WorkPtr endBatch() UNISONO_EXCLUDES(mutex);
   void dropBatch() noexcept UNISONO_EXCLUDES(mutex);
 
+  /// From here on operations are refused. False if they were already.
+  bool markDestroyed() noexcept {
+    // Relaxed: what is started at the same moment is ended by the backends.
+    return (present.fetch_or(kDestroyed, std::memory_order_relaxed) & kDestroyed) == 0;
+  }
+  void checkNotDestroyed() const {
+    if ((present.load(std::memory_order_relaxed) & kDestroyed) != 0) {
+      refuseDestroyed("this group has been destroyed");
+    }
+  }
+  [[noreturn]] void refuseDestroyed(std::string what) const UNISONO_EXCLUDES(mutex);
+
   [[noreturn]] void refuse(std::string what, std::string hint = {}) const UNISONO_EXCLUDES(mutex);
+  [[noreturn]] void refuseAs(Reason reason, std::string what, std::string hint) const
+      UNISONO_EXCLUDES(mutex);
 
   const std::shared_ptr<Store> store;
   const int rank;
   const int size;
   const ForkGuard madeIn;
 
+  // Set, if at all, before anybody else sees the group.
+  std::shared_ptr<Family> family = std::make_shared<Family>();
+  bool isWorld = true;  // false: made out of another group
+
   // Set once per device, before operations use it. Acquire/release: who sees the pointer sees the
   // backend. The owners are in `backends`, and stay until the group goes.
   std::array<std::atomic<Backend*>, kDeviceTypeCount> byDevice = {};
-  std::atomic<std::uint32_t> present{0};  // which hooks exist, and whether a batch is open
+  // Which hooks exist, whether a batch is open, whether the group has been destroyed.
+  std::atomic<std::uint32_t> present{0};
   std::atomic<bool> aborted{false};
   std::atomic<std::uint64_t> made{0};  // how often groups were made out of this one
   HookList<PreHook> preHooks{present, kPre};

@@ -114,7 +114,7 @@ HookHandle ProcessGroup::addAbortHook(AbortHook hook) {
 }
 
 bool ProcessGroup::hasHooks() const noexcept {
-  return (state_->present.load(std::memory_order_relaxed) & ~GroupState::kCoalescing) != 0;
+  return (state_->present.load(std::memory_order_relaxed) & GroupState::kHooks) != 0;
 }
 
 CoalescingScope ProcessGroup::startCoalescing(DeviceType device) {
@@ -123,6 +123,7 @@ CoalescingScope ProcessGroup::startCoalescing(DeviceType device) {
 }
 
 void ProcessGroup::monitoredBarrier(const BarrierOptions& opts, bool waitAllRanks) {
+  state_->checkNotDestroyed();
   const std::shared_ptr<Backend> cpu = backend(DeviceType::CPU);
   state_->takeNumber();
   cpu->monitoredBarrier(opts, waitAllRanks);

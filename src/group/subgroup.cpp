@@ -155,13 +155,18 @@ std::shared_ptr<ProcessGroup> makeSubgroup(const ProcessGroup& parent, const std
                                            const BackendConfig& config,
                                            const NewGroupOptions& options) {
   const auto self = std::find(members.begin(), members.end(), parent.rank());
-  return makeGroup({.store = parent.store(), .part = part},
-                   static_cast<int>(self - members.begin()), static_cast<int>(members.size()),
-                   config,
-                   {.timeout = options.timeout.value_or(parent.defaultBackend()->timeout()),
-                    .groupName = str(parent.groupName(), "/", part),
-                    .groupDesc = options.desc,
-                    .globalRanks = globalRanks(parent, members)});
+  auto group =
+      makeGroup({.store = parent.store(), .part = part}, static_cast<int>(self - members.begin()),
+                static_cast<int>(members.size()), config,
+                {.timeout = options.timeout.value_or(parent.defaultBackend()->timeout()),
+                 .groupName = str(parent.groupName(), "/", part),
+                 .groupDesc = options.desc,
+                 .globalRanks = globalRanks(parent, members)});
+  const std::shared_ptr<GroupState> state = stateOf(*group);
+  state->isWorld = false;
+  state->family = stateOf(parent)->family;
+  state->family->add(group);
+  return group;
 }
 
 }  // namespace

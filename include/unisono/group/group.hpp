@@ -120,6 +120,8 @@ class UNISONO_API Group {
 
   /// Everything else that a group can do.
   ProcessGroup& processGroup() const noexcept { return *group_; }
+  /// The same, to be kept: what registerGroup() takes.
+  const std::shared_ptr<ProcessGroup>& sharedProcessGroup() const noexcept { return group_; }
 
  private:
   WorkPtr run(OpType type, const CallOptions& options, TensorList inputs, TensorList outputs);
@@ -140,5 +142,12 @@ struct InitOptions {
 
 /// Meets the other ranks. Throws DistError saying who has not come, or what does not fit.
 UNISONO_API Group init(const InitOptions& options = {});
+
+/// Ends a group in order; for one that init() gave, first all groups that were made out of it, the
+/// last made first. Waits for operations under way, but no longer than the group's timeout: then
+/// they fail, and DistTimeoutError is thrown when all is closed. Registered names are free again;
+/// later operations are refused. UsageError (SHUTDOWN) when it has been destroyed already. Every
+/// rank calls it for itself.
+UNISONO_API void destroyProcessGroup(const Group& group);
 
 }  // namespace unisono

@@ -24,6 +24,8 @@ UNISONO_API std::shared_ptr<ProcessGroup> resolveGroup(std::string_view name);
 
 /// Whether there was one.
 UNISONO_API bool unregisterGroup(std::string_view name);
+/// All names of `group`. Whether there were any.
+UNISONO_API bool unregisterGroup(const ProcessGroup& group);
 
 /// Of all living groups, sorted.
 UNISONO_API std::vector<std::string> groupNames();
