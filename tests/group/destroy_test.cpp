@@ -1,4 +1,5 @@
 // The end of groups.
+#include <future>
 #include <gmock/gmock.h>
 #include <latch>
 #include <unistd.h>
@@ -227,6 +228,32 @@ TEST(DestroyTest, PeersThatGoOnLearnThatTheRankHasLeft) {
     EXPECT_THAT(textOf<DistBackendError>([&] { world.barrier(); }),
                 AllOf(HasSubstr("[PEER_LEFT]"), HasSubstr("culprits=[1]")));
     over.count_down();
+  });
+}
+
+TEST(DestroyTest, OperationsOfOtherThreadsEndWellOrSayWhy) {
+  inWorld(1, [](Group world) {
+    std::latch running(2);
+    const auto operate = [&](bool async) {
+      std::vector<int> data = {1};
+      world.allReduce(data, {.async = async})->wait();
+      running.count_down();
+      for (;;) {
+        try {
+          world.allReduce(data, {.async = async})->wait();
+        } catch (const DistError& error) {
+          return error.reason();
+        }
+      }
+    };
+    auto now = std::async(std::launch::async, operate, false);
+    auto later = std::async(std::launch::async, operate, true);
+    running.wait();
+
+    destroyProcessGroup(world);
+
+    EXPECT_EQ(now.get(), Reason::SHUTDOWN);
+    EXPECT_EQ(later.get(), Reason::SHUTDOWN);
   });
 }
 
