@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "base/str.hpp"
-#include "support/native_world.hpp"
+#include "backend/native_world.hpp"
 
 namespace unisono {
 namespace {
@@ -283,7 +283,7 @@ TEST_F(PairTest, AWaitMayEndBeforeTheMessage) {
 TEST_F(PairTest, WhatWasSentOutlivesItsSender) {
   int sent = 9;
   world[0].send({Tensor(std::span(&sent, 1))}, 1, 1, kNow)->wait();
-  world.leave(0);
+  world.drop(0);
   int value = 0;
   EXPECT_TRUE(world[1].recv({Tensor(std::span(&value, 1))}, 0, 1, kNow)->wait());
   EXPECT_EQ(value, 9);

@@ -5,8 +5,7 @@
 #include <gmock/gmock.h>
 #include <numeric>
 
-#include "store/expect.hpp"
-#include "support/native_world.hpp"
+#include "backend/native_world.hpp"
 
 namespace unisono {
 namespace {

@@ -151,6 +151,25 @@ TEST(ArenaTest, ATimeoutNamesTheMissingAndEndsTheGroup) {
       << "later calls fail at once, with the first cause";
 }
 
+TEST(ArenaTest, GivingUpOnAnArrivalForNowEndsNothing) {
+  ThreadWorld world(2);
+  std::atomic<bool> gaveUp{false};
+  world.run([&](Arena& arena) {
+    operate(arena, [&] {
+      if (arena.rank() == 0) {
+        EXPECT_FALSE(arena.awaitArrival(1, 0, Deadline::after(10ms)));
+        gaveUp = true;
+        EXPECT_TRUE(arena.awaitArrival(1, 0, Deadline::after(20s)));
+        arena.publishResult(0);
+      } else {
+        ASSERT_TRUE(test::eventually([&] { return gaveUp.load(); }));
+        arena.arrive(0);
+        arena.awaitResult(0, 0);
+      }
+    });
+  });
+}
+
 TEST(ArenaTest, AnAbortEndsWaitsOfAllRanks) {
   ThreadWorld world(3);
   const auto thrown = world.outcomes([](Arena& arena) {

@@ -3,6 +3,7 @@
 #include <new>
 #include <numeric>
 
+#include "backend/native/monitored_barrier.hpp"
 #include "base/str.hpp"
 #include "collective/barrier.hpp"
 #include "collective/reduce_scatter.hpp"
@@ -56,7 +57,7 @@ Executor::Executor(shm::Arena& arena, const Selector& selector)
 std::string Executor::describe(const shm::Post& post) {
   const auto type = static_cast<OpType>(post.opType);
   if (type == OpType::BARRIER) {
-    return std::string(opName(type));
+    return std::string(post.root < 0 ? opName(type) : kMonitoredBarrier);
   }
   // Copied before it is checked: another process may write anything here.
   const std::uint8_t dtype = post.dtype;

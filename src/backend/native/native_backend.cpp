@@ -3,7 +3,9 @@
 #include <numeric>
 #include <utility>
 
+#include "backend/native/lane_call.hpp"
 #include "backend/native/mail_work.hpp"
+#include "backend/native/monitored_barrier.hpp"
 #include "base/host.hpp"
 #include "base/str.hpp"
 
@@ -90,13 +92,13 @@ class NativeBackend::NativeWork final : public Work, public LaneItem {
 
 NativeBackend::NativeBackend(const BackendParams& params)
     : Backend(params, {.ops = kOps, .devices = {DeviceType::CPU}}),
+      globalRanks_(globalRanksOf(params)),
       segment_(shm::Segment::form(formOptions(params, selector_))),
-      arena_(*segment_, {.cores = usableCores(),
-                         .globalRanks = globalRanksOf(params),
-                         .describe = Executor::describe}),
+      arena_(*segment_,
+             {.cores = usableCores(), .globalRanks = globalRanks_, .describe = Executor::describe}),
       executor_(arena_, selector_),
       lane_("unisono-lane"),
-      mail_(*segment_, usableCores(), globalRanksOf(params)) {}
+      mail_(*segment_, usableCores(), globalRanks_) {}
 
 NativeBackend::~NativeBackend() = default;
 
@@ -133,17 +135,20 @@ WorkPtr NativeBackend::runHere(const CollectiveArgs& args) {
 }
 
 int NativeBackend::globalRank() const {
-  const std::vector<int>& known = options().globalRanks;
-  return known.empty() ? rank() : known[static_cast<std::size_t>(rank())];
+  return globalRanks_[static_cast<std::size_t>(rank())];
 }
 
-void NativeBackend::monitoredBarrier(const BarrierOptions& opts, bool /*waitAllRanks*/) {
-  // Every barrier here names all who are missing.
+void NativeBackend::monitoredBarrier(const BarrierOptions& opts, bool waitAllRanks) {
+  madeIn_.check("group");
   CollectiveArgs args;
   args.type = OpType::BARRIER;
-  args.asyncOp = false;
   args.timeout = opts.timeout;
-  submit(std::move(args))->wait();
+  check(args);
+  const MonitoredBarrierOptions options{.timeout = rank() == 0 ? timeoutOf(args) : timeout(),
+                                        .waitAllRanks = waitAllRanks,
+                                        .globalRanks = globalRanks_};
+  runInTurn(lane_, OpType::BARRIER,
+            [this, options] { unisono::monitoredBarrier(arena_, options); });
 }
 
 void NativeBackend::abort(std::exception_ptr reason) {

@@ -40,6 +40,7 @@ class NativeBackend final : public Backend {
   void run(const CollectiveArgs& args) { executor_.run(args, timeoutOf(args)); }
 
   const ForkGuard madeIn_;
+  const std::vector<int> globalRanks_;  // by rank in the group
   const Selector selector_;
   const std::unique_ptr<shm::Segment> segment_;
   shm::Arena arena_;

@@ -135,6 +135,18 @@ void Arena::makeRing() {
   }
 }
 
+bool Arena::awaitArrival(int peer, std::size_t round, const Deadline& deadline) {
+  const std::atomic<Position>& position = segment_.block(peer).arrival.position;
+  const Position wanted = positionOf(seq_, round + 1);
+  // Acquire: what the peer wrote before it arrived.
+  const bool arrived = wait_.untilOr(
+      peer, deadline, [&] { return reached(position.load(std::memory_order_acquire), wanted); });
+  if (arrived) {
+    checkSignature(peer);
+  }
+  return arrived;
+}
+
 void Arena::awaitRoom(std::size_t round) {
   if (round < depth_) {
     return;  // begin() has seen to it
@@ -161,10 +173,7 @@ bool Arena::gather() {
   gathered.store(0, std::memory_order_relaxed);
   if (sum >> 16U != (signature * all & 0xFFFF'FFFF'FFFFU)) [[unlikely]] {
     for (int peer = 0; peer < size_; ++peer) {
-      if (segment_.block(peer).arrival.signature[seq_ % kPosts].load(std::memory_order_relaxed) !=
-          wait_.operation().signature) {
-        wait_.throwMismatch(peer);
-      }
+      checkSignature(peer);
     }
   }
   return true;

@@ -78,11 +78,10 @@ class Arena {
     // Acquire: what the peer wrote before it arrived.
     wait_.until(peer,
                 [&] { return reached(arrival.position.load(std::memory_order_acquire), wanted); });
-    if (arrival.signature[seq_ % kPosts].load(std::memory_order_relaxed) !=
-        wait_.operation().signature) [[unlikely]] {
-      wait_.throwMismatch(peer);
-    }
+    checkSignature(peer);
   }
+  /// The same, but only until `deadline`; whether it has. A deadline that passes ends nothing.
+  bool awaitArrival(int peer, std::size_t round, const Deadline& deadline);
   /// This rank has read everybody's slots of `round`.
   void release(std::size_t round) { wait_.publish(mine_.done, positionOf(seq_, round + 1)); }
 
@@ -134,6 +133,13 @@ class Arena {
   std::byte* resultSlot() const noexcept { return segment_.results().bytes[seq_ & 1U]; }
 
  private:
+  /// Of a rank that has arrived: has it called the same as this one?
+  void checkSignature(int peer) {
+    if (segment_.block(peer).arrival.signature[seq_ % kPosts].load(std::memory_order_relaxed) !=
+        wait_.operation().signature) [[unlikely]] {
+      wait_.throwMismatch(peer);
+    }
+  }
   void makeRing();
   void awaitFinished(std::uint64_t seq);
   void forgetLines() noexcept;

@@ -51,17 +51,26 @@ PeerWait::PeerWait(Segment& segment, int cores, std::vector<int> globalRanks, De
       globalRanks_(std::move(globalRanks)),
       describe_(describe) {}
 
-void PeerWait::sleepUntil(int peer, Look ready) {
+void PeerWait::startClock() {
   if (!operation_.deadline) {
     operation_.start = systemClock().now();
     operation_.deadline = Deadline::after(operation_.timeout);
   }
-  const WaitContext context{.deadline = *operation_.deadline, .subject = [&] {
+}
+
+bool PeerWait::sleepBefore(int peer, const Deadline& deadline, Look ready) {
+  startClock();
+  const WaitContext context{.deadline = deadline, .subject = [&] {
                               return str(operation_.name, " of group '", segment_.group(),
                                          "': ", whoIsMissing());
                             }};
   Sleeper sleeper(*this, peer);
-  if (!waitUntil(ready, context, sleeper)) {
+  return waitUntil(ready, context, sleeper);
+}
+
+void PeerWait::sleepUntil(int peer, Look ready) {
+  startClock();
+  if (!sleepBefore(peer, *operation_.deadline, ready)) {
     const AbortCause cause =
         fail({.reason = Reason::TIMEOUT,
               .culprit = peer,
@@ -155,7 +164,6 @@ void PeerWait::throwMismatch(int peer) {
             .text = str("the ranks do not call the same: ", tell(me), ", ", tell(peer))}));
 }
 
-/// "waiting for rank 3 (stopped, has called 41 operations), rank 5 (…)".
 std::string PeerWait::whoIsMissing() const {
   std::vector<std::string> missing;
   for (int peer = 0; peer < segment_.size(); ++peer) {

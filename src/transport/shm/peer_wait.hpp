@@ -59,6 +59,14 @@ class PeerWait {
     }
   }
 
+  /// The same, but only until `deadline`; whether it is ready. A deadline that passes ends nothing.
+  template <typename Ready>
+  bool untilOr(int peer, const Deadline& deadline, Ready ready) {
+    return policy_.yieldUntil(ready) ||
+           sleepBefore(peer, deadline,
+                       Look{[](void* data) { return (*static_cast<Ready*>(data))(); }, &ready});
+  }
+
   /// Stores `value` for peers to see, and wakes those of them that sleep.
   void publish(std::atomic<Position>& word, Position value) noexcept {
     // Sequentially consistent, as is the load of each door: either we see that the peer is about
@@ -85,6 +93,9 @@ class PeerWait {
   [[noreturn]] void throwFailed();
   [[noreturn]] void throwCauseHere(const AbortCause& cause);
 
+  /// "Waiting for rank 3 (process 77, state T stopped, last called operation 41), rank 5 (…)".
+  std::string whoIsMissing() const;
+
  private:
   /// A predicate, without its type.
   struct Look {
@@ -95,12 +106,13 @@ class PeerWait {
   class Sleeper;
 
   void sleepUntil(int peer, Look ready);
+  bool sleepBefore(int peer, const Deadline& deadline, Look ready);
+  void startClock();
   void checkPeers(int peer, bool all);
   void checkProcess(int peer);
   void checkDead(int peer);
   void checkMismatch(int peer);
   std::uint64_t firstMismatch(int peer) const;
-  std::string whoIsMissing() const;
 
   Segment& segment_;
   const WaitPolicy policy_;

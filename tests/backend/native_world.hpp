@@ -1,10 +1,8 @@
-// A group of the native backend whose ranks are threads.
+// NativeWorld: a group of native backends, whose ranks are threads of the test.
 #pragma once
 
-#include <exception>
 #include <functional>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "unisono/store/hash_store.hpp"
@@ -17,24 +15,28 @@ namespace unisono::test {
 
 class NativeWorld {
  public:
-  explicit NativeWorld(int size) : ranks_(static_cast<std::size_t>(size)) {
+  explicit NativeWorld(int size, const BackendOptions& options = {.groupName = "g"})
+      : ranks_(static_cast<std::size_t>(size)) {
     const auto store = std::make_shared<HashStore>();
     rethrow(onThreads(size, [&](int rank) {
       ranks_[static_cast<std::size_t>(rank)] = std::make_shared<NativeBackend>(
-          BackendParams{.store = store, .rank = rank, .size = size, .options = {.groupName = "g"}});
+          BackendParams{.store = store, .rank = rank, .size = size, .options = options});
     }));
   }
 
   int size() const { return static_cast<int>(ranks_.size()); }
   NativeBackend& operator[](int rank) { return *ranks_[static_cast<std::size_t>(rank)]; }
-  /// The rank goes, in good order.
-  void leave(int rank) { ranks_[static_cast<std::size_t>(rank)].reset(); }
+  /// From now on this rank has left.
+  void drop(int rank) { ranks_[static_cast<std::size_t>(rank)].reset(); }
 
-  /// Runs `body` on every rank, and throws the first of what they threw.
   void run(const std::function<void(NativeBackend&)>& body) { rethrow(outcomes(body)); }
-  /// What each rank threw, if anything.
+  /// Runs `body` on all ranks that have not left; what each has thrown, null for nothing.
   std::vector<std::exception_ptr> outcomes(const std::function<void(NativeBackend&)>& body) {
-    return onThreads(size(), [&](int rank) { body((*this)[rank]); });
+    return onThreads(size(), [&](int rank) {
+      if (ranks_[static_cast<std::size_t>(rank)]) {
+        body((*this)[rank]);
+      }
+    });
   }
 
  private:
