@@ -17,6 +17,8 @@ std::string remedy(Reason reason) {
       return "see what the ranks waited for are doing; raise the timeout if they are slow";
     case Reason::MISMATCH:
       return "make the same calls in the same order on all ranks";
+    case Reason::USAGE:
+      return "give that rank arguments that make sense";
     case Reason::ABORTED:
       return "make a new group to go on";
     default:

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
+#include "unisono/tensor/sparse.hpp"
+
 #include "base/str.hpp"
 
 namespace unisono::detail {
 namespace {
-
-constexpr std::int64_t kMostSparseDims = 4;
-constexpr std::int64_t kMostDenseDims = 4;
 
 void validateBroadcast(const Call& call) {
   const Tensors tensors = call.args.outputs;
@@ -67,18 +66,23 @@ void validateSparse(const Call& call) {
     refuse(call, str("indices ", indices.describe(), " and values ", values.describe(),
                      " are no sparse tensor: it has int64[dimensions, n] and [n, ...]"));
   }
-  const std::int64_t sparse = indices.sizes()[0];
-  const auto dense = static_cast<std::int64_t>(values.sizes().size()) - 1;
-  if (sparse > kMostSparseDims || dense > kMostDenseDims) {
+  const auto sparse = static_cast<std::size_t>(indices.sizes()[0]);
+  const std::size_t dense = values.sizes().size() - 1;
+  if (sparse > SparseTensor::kMostSparseDims || dense > SparseTensor::kMostDenseDims) {
     refuse(call, str("a sparse tensor may have 4 sparse and 4 dense dimensions, not ", sparse,
                      " and ", dense));
   }
   const auto denseSizes = values.sizes().span().subspan(1);
-  const bool whole = static_cast<std::int64_t>(sizes.size()) == sparse + dense &&
-                     std::equal(denseSizes.begin(), denseSizes.end(), sizes.begin() + sparse);
+  const bool whole = sizes.size() == sparse + dense &&
+                     std::ranges::equal(denseSizes, std::span(sizes).last(dense));
   if (!whole) {
     refuse(call, str("values ", values.describe(), " do not fit a tensor of ", sizes.size(),
                      " dimensions, ", sparse, " of them sparse"));
+  }
+  for (const std::int64_t size : sizes) {
+    if (size < 0) {
+      refuse(call, str("a tensor cannot have the size ", size));
+    }
   }
 }
 

@@ -132,6 +132,8 @@ TEST_F(CollectiveArgsTest, ASparseAllreduceSumsCoordinates) {
   expectRefused("are no sparse tensor");
   api_.allreduceSparse({indices, tensor_({5, 3}), {10, 10}});
   expectRefused("do not fit");
+  api_.allreduceSparse({indices, tensor_({5, 3}), {10, -1, 3}});
+  expectRefused("cannot have the size -1");
   api_.allreduceSparse({tensor_({5, 1}, DType::INT64), tensor_({1}), {1, 1, 1, 1, 1}});
   expectRefused("4 sparse and 4 dense");
 }

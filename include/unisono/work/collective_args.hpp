@@ -10,7 +10,8 @@
 //                 both what this rank gives and what it gets; `inputs` is empty.
 //   out of place  all others: `inputs` is what this rank gives, `outputs` what it gets. Either may
 //                 be empty: a rank that is not the root of a gather has no outputs, send has none.
-//   sparse        `inputs` are indices and values, `inputSplits` the sizes of the whole.
+//   sparse        `inputs` are indices and values, `inputSplits` the sizes of the whole; the
+//                 backend makes `outputs`, in memory of its own.
 //
 // Where c10d takes lists of lists (allgather, gather, allgatherCoalesced: outputs; scatter,
 // reduceScatter: inputs) the lists follow one another, and the splits say how long each is.

@@ -70,7 +70,7 @@ std::string Executor::describe(const shm::Post& post) {
   return str(opName(type), "(", element, "[", post.count, "]", reduction, root, ")");
 }
 
-void Executor::run(const CollectiveArgs& args, Milliseconds timeout) {
+void Executor::run(CollectiveArgs& args, Milliseconds timeout) {
   timeout_ = timeout;
   scratch_.reset();
   try {
@@ -87,12 +87,14 @@ void Executor::run(const CollectiveArgs& args, Milliseconds timeout) {
   }
 }
 
-void Executor::dispatch(const CollectiveArgs& args) {
+void Executor::dispatch(CollectiveArgs& args) {
   switch (args.type) {
     case OpType::ALLREDUCE:
       return allreduce(args);
     case OpType::ALLREDUCE_COALESCED:
       return allreduceMany(args, true);
+    case OpType::ALLREDUCE_SPARSE:
+      return allreduceSparse(args);
     case OpType::REDUCE:
       return reduce(args);
     case OpType::BROADCAST:

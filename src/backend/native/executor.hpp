@@ -21,18 +21,21 @@ class Executor {
   Executor(shm::Arena& arena, const Selector& selector);
 
   /// Runs `args`, which are valid; `timeout` is the operation's. Throws DistBackendError or
-  /// DistTimeoutError.
-  void run(const CollectiveArgs& args, Milliseconds timeout);
+  /// DistTimeoutError. What has a result in memory of its own leaves it in `args.outputs`.
+  void run(CollectiveArgs& args, Milliseconds timeout);
 
   /// What a rank's post says, for messages: "all_reduce(float32[1000], SUM)".
   static std::string describe(const shm::Post& post);
 
  private:
-  void dispatch(const CollectiveArgs& args);
+  void dispatch(CollectiveArgs& args);
   void begin(const CollectiveArgs& args);
   void allreduce(const CollectiveArgs& args);
   void allreduceOne(const CollectiveArgs& args, const Tensor& tensor);
   void allreduceMany(const CollectiveArgs& args, bool coalesced);
+  void allreduceSparse(CollectiveArgs& args);
+  void gatherBlocks(const CollectiveArgs& what, ConstBlock mine, std::byte* all,
+                    std::span<const std::size_t> sizes);
   void reduce(const CollectiveArgs& args);
   void runReduction(const CollectiveArgs& args, const AllreduceData& data,
                     const Reduction& reduction);

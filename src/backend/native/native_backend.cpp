@@ -19,6 +19,7 @@ constexpr Milliseconds kTimeToFail{1000};
 constexpr OpSet kOps = {OpType::BROADCAST,
                         OpType::ALLREDUCE,
                         OpType::ALLREDUCE_COALESCED,
+                        OpType::ALLREDUCE_SPARSE,
                         OpType::REDUCE,
                         OpType::ALLGATHER,
                         OpType::ALLGATHER_BASE,
@@ -107,7 +108,9 @@ WorkPtr NativeBackend::start(CollectiveArgs&& args) {
   if (isP2POp(args.type)) {
     return startMail(mail_, std::move(args), timeoutOf(args));
   }
-  if (!args.asyncOp && lane_.tryTake()) {
+  // The one finished Work has no result to give.
+  const bool hasResult = args.type == OpType::ALLREDUCE_SPARSE;
+  if (!args.asyncOp && !hasResult && lane_.tryTake()) {
     return runHere(args);
   }
   if (lane_.queued() >= kMostQueued) {
@@ -123,7 +126,7 @@ WorkPtr NativeBackend::start(CollectiveArgs&& args) {
 }
 
 /// On this thread, which has the lane.
-WorkPtr NativeBackend::runHere(const CollectiveArgs& args) {
+WorkPtr NativeBackend::runHere(CollectiveArgs& args) {
   try {
     run(args);
   } catch (...) {

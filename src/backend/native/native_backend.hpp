@@ -34,10 +34,10 @@ class NativeBackend final : public Backend {
  private:
   class NativeWork;
 
-  WorkPtr runHere(const CollectiveArgs& args);
+  WorkPtr runHere(CollectiveArgs& args);
   /// This rank as the world knows it: for texts that other ranks read.
   int globalRank() const;
-  void run(const CollectiveArgs& args) { executor_.run(args, timeoutOf(args)); }
+  void run(CollectiveArgs& args) { executor_.run(args, timeoutOf(args)); }
 
   const ForkGuard madeIn_;
   const std::vector<int> globalRanks_;  // by rank in the group
