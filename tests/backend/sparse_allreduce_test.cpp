@@ -221,6 +221,20 @@ TEST(SparseSumTest, HalvesAreRoundedOnce) {
   EXPECT_EQ(static_cast<float>(*sum.values.dataAs<Half>()), 2050.0F);
 }
 
+TEST(SparseSumTest, OnePlaceMayHaveThousandsOfEntriesAndEntriesNoElements) {
+  std::vector<std::int64_t> indices(5000, 2);
+  std::vector<std::int32_t> values(5000);
+  std::iota(values.begin(), values.end(), 1);
+  const SparsePart part{reinterpret_cast<const std::byte*>(indices.data()),
+                        reinterpret_cast<const std::byte*>(values.data()), values.size()};
+  const SparseTensor sum = sumSparse(std::span(&part, 1), DType::INT32, {3}, 1);
+  EXPECT_THAT(elementsOf<std::int32_t>(sum.values), ElementsAre(5000 * 5001 / 2));
+
+  const SparseTensor empty = sumSparse(std::span(&part, 1), DType::INT32, {3, 0}, 1);
+  EXPECT_THAT(elementsOf<std::int64_t>(empty.indices), ElementsAre(2));
+  EXPECT_EQ(empty.values.sizes(), (Dims{1, 0}));
+}
+
 TEST(SparseSumTest, WithoutSparseDimensionsThereIsOnePlace) {
   std::vector<float> values{1, 2, 3};
   const SparsePart part{nullptr, reinterpret_cast<const std::byte*>(values.data()), 3};
