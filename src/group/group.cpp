@@ -38,14 +38,28 @@ std::string Group::name() const {
 WorkPtr Group::run(OpType type, const CallOptions& options, TensorList inputs, TensorList outputs) {
   CollectiveArgs args;
   args.type = type;
-  args.asyncOp = options.async;
   args.reduceOp = options.op;
   args.root = isRooted(type) ? options.root : -1;
   args.timeout = options.timeout;
   args.inputs = std::move(inputs);
   args.outputs = std::move(outputs);
+  return submit(std::move(args), options.async);
+}
+
+WorkPtr Group::message(OpType type, int peer, const CallOptions& options, TensorList values) {
+  CollectiveArgs args;
+  args.type = type;
+  args.peer = peer;
+  args.tag = options.tag;
+  args.timeout = options.timeout;
+  (type == OpType::SEND ? args.inputs : args.outputs) = std::move(values);
+  return submit(std::move(args), options.async);
+}
+
+WorkPtr Group::submit(CollectiveArgs args, bool async) {
+  args.asyncOp = async;
   WorkPtr work = group_->submit(std::move(args));
-  if (!options.async) {
+  if (!async) {
     work->wait();
   }
   return work;

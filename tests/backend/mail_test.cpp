@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <numeric>
 
-#include "base/str.hpp"
 #include "backend/native_world.hpp"
+#include "base/str.hpp"
 
 namespace unisono {
 namespace {

@@ -62,6 +62,24 @@ TEST(GroupTest, MovesValuesBetweenRanks) {
   });
 }
 
+TEST(GroupTest, SendsMessages) {
+  inWorld(3, [](Group world) {
+    const int next = (world.rank() + 1) % 3;
+    const std::vector<int> mine(2, world.rank());
+    std::vector<int> theirs(2);
+    std::vector<int> anybodys(2);
+    world.send(mine, next);
+    world.send(mine, next, {.tag = 4});
+
+    const WorkPtr work = world.recv(anybodys, std::nullopt, {.tag = 4});
+    world.recv(theirs, (world.rank() + 2) % 3);
+
+    EXPECT_THAT(theirs, Each((world.rank() + 2) % 3));
+    EXPECT_EQ(anybodys, theirs);
+    EXPECT_EQ(work->sourceRank(), theirs[0]);
+  });
+}
+
 TEST(GroupTest, AnAsynchronousCallIsWaitedForLater) {
   inWorld(2, [](Group world) {
     std::vector<float> data(100'000, 1);

@@ -34,6 +34,7 @@ namespace unisono {
 struct CallOptions {
   ReduceOp op = ReduceOp::SUM;
   int root = 0;
+  int tag = 0;  // of messages
   bool async = false;
   std::chrono::milliseconds timeout = kUnsetTimeout;
 };
@@ -100,6 +101,17 @@ class UNISONO_API Group {
   WorkPtr allToAll(const In& give, Out&& take, const CallOptions& options = {}) {
     return run(OpType::ALLTOALL_BASE, options, detail::viewOf(give), detail::viewOf(take));
   }
+  /// To rank `to`, which receives as many with the same tag; done when `values` may change again.
+  template <typename T>
+  WorkPtr send(const T& values, int to, const CallOptions& options = {}) {
+    return message(OpType::SEND, to, options, detail::viewOf(values));
+  }
+  /// From rank `from`, or from whoever sends first: Work::sourceRank() tells who it was.
+  template <typename T>
+  WorkPtr recv(T&& values, std::optional<int> from, const CallOptions& options = {}) {
+    return message(from ? OpType::RECV : OpType::RECVANYSOURCE, from.value_or(-1), options,
+                   detail::viewOf(values));
+  }
   /// Returns when everybody has called it.
   WorkPtr barrier(const CallOptions& options = {});
 
@@ -125,6 +137,8 @@ class UNISONO_API Group {
 
  private:
   WorkPtr run(OpType type, const CallOptions& options, TensorList inputs, TensorList outputs);
+  WorkPtr message(OpType type, int peer, const CallOptions& options, TensorList values);
+  WorkPtr submit(CollectiveArgs args, bool async);
 
   std::shared_ptr<ProcessGroup> group_;
 };
