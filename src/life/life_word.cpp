@@ -25,10 +25,10 @@ void check(int error, const char* what) {
 
 /// A thread that ends while it holds a word is to the kernel what a process is that dies.
 bool tryOut() {
-  LifeWord word{};
+  static LifeWord word{};  // stays locked: nothing else may ever be in its place
   word.prepare();
   {
-    const Thread held("unisono-life", [&] { word.hold(); });
+    const Thread held("unisono-life", [] { word.hold(); });
   }  // joined
   return word.ownerDied();
 }
