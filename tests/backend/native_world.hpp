@@ -50,8 +50,4 @@ class NativeWorld {
   std::vector<std::shared_ptr<NativeBackend>> ranks_;
 };
 
-inline std::string textOfThrown(const std::exception_ptr& thrown) {
-  return thrown ? textOf<DistError>([&] { std::rethrow_exception(thrown); }) : "";
-}
-
 }  // namespace unisono::test

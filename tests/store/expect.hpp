@@ -41,6 +41,11 @@ std::string textOf(Call call) {
   return facts ? describe(*facts) : "";
 }
 
+/// The text of what `thrown` is; "" for nothing.
+inline std::string textOfThrown(const std::exception_ptr& thrown) {
+  return thrown ? textOf<DistError>([&] { std::rethrow_exception(thrown); }) : "";
+}
+
 /// A forked child that runs `body`, then waits to be killed; killed at the latest by the
 /// destructor. `body` may call `tell` to let awaitWord() of the parent return.
 class Child {

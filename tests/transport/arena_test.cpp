@@ -15,14 +15,11 @@ namespace {
 using test::announcement;
 using test::operate;
 using test::textOf;
+using test::textOfThrown;
 using test::ThreadWorld;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using namespace std::chrono_literals;
-
-std::string textOfThrown(const std::exception_ptr& thrown) {
-  return thrown ? textOf<DistError>([&] { std::rethrow_exception(thrown); }) : "";
-}
 
 TEST(ArenaTest, WhoHasArrivedIsSeenByAll) {
   ThreadWorld world(4);

@@ -25,6 +25,7 @@ namespace {
 using test::onThreads;
 using test::reasonOf;
 using test::textOf;
+using test::textOfThrown;
 using test::ThreadWorld;
 using ::testing::AllOf;
 using ::testing::Each;
@@ -34,11 +35,6 @@ using namespace std::chrono_literals;
 FormOptions options(const StorePtr& store, int rank, int size, Milliseconds timeout = 20s) {
   return {
       .store = store, .rank = rank, .size = size, .group = "g", .settings = "", .timeout = timeout};
-}
-
-/// The text of what `thrown` is; "" for nothing.
-std::string textOfThrown(const std::exception_ptr& thrown) {
-  return thrown ? textOf<DistError>([&] { std::rethrow_exception(thrown); }) : "";
 }
 
 bool hasThreadNamed(pid_t pid, const std::string& name) {

@@ -27,14 +27,6 @@ bool Pipe::hasRoom(std::size_t payload) noexcept {
   return ring_.size() - (written_ - read_) >= wanted;
 }
 
-std::size_t Pipe::roomFor(std::size_t wanted) noexcept {
-  if (hasRoom(wanted)) {
-    return wanted;
-  }
-  const std::size_t room = ring_.size() - (written_ - read_);
-  return room <= kHead ? 0 : std::min(wanted, room - kHead);
-}
-
 void Pipe::put(const Frame& frame, std::span<const std::byte> payload) noexcept {
   copyIn(written_, reinterpret_cast<const std::byte*>(&frame), kHead);
   copyIn(written_ + kHead, payload.data(), payload.size());

@@ -51,14 +51,11 @@ class Pipe {
         ring_(memory.subspan(sizeof(PipeCounters))) {}
 
   bool isOpen() const noexcept { return counters_ != nullptr; }
-  std::size_t capacity() const noexcept { return ring_.size(); }
 
   // --- the writing side ---
 
   /// Whether a frame with so long a payload fits in now.
   bool hasRoom(std::size_t payload) noexcept;
-  /// The longest payload that fits in now, at most `wanted`; 0 when there is no room for any.
-  std::size_t roomFor(std::size_t wanted) noexcept;
   /// Puts a frame in, for which there is room; seen by the reader after publish().
   void put(const Frame& frame, std::span<const std::byte> payload) noexcept;
   /// Sequentially consistent: before ringing the reader's door.
