@@ -8,3 +8,8 @@ pkg_check_modules(libhwy REQUIRED IMPORTED_TARGET libhwy>=1.0.3)
 
 # What libunisono stands on.
 set(unisono_needs Threads::Threads fmt::fmt spdlog::spdlog PkgConfig::libuv PkgConfig::libhwy)
+
+if(UNISONO_BUILD_CLI AND NOT UNISONO_PREBUILT)
+  find_package(CLI11 2.1 REQUIRED)
+  find_package(nlohmann_json 3.11 REQUIRED)
+endif()

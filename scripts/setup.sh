@@ -2,9 +2,10 @@
 # Installs what unisono is built and tested with: Debian packages (apt-get, as root or with sudo)
 # and Python packages (pip, into .venv). Only what is missing: a second run changes nothing.
 #
-# Usage: scripts/setup.sh [checks] [--no-pypi]
+# Usage: scripts/setup.sh [checks] [peers] [--no-pypi]
 #
 #   checks       also what the checks of tools/check.sh need: Clang, ShellCheck, ruff, mypy
+#   peers        also the libraries that unisono_compare compares with: Open MPI, MPICH, Gloo
 #   --no-pypi    use no Python packages, also if they are there; what needs them is left out
 #   -h, --help   this text
 #
@@ -21,13 +22,16 @@ BUILD_PACKAGES=(
   libgmock-dev libgtest-dev
   redis-tools # has Redis's server, which the benchmark compares with
 )
+PEER_PACKAGES=(libgloo-dev libmpich-dev libopenmpi-dev mpich openmpi-bin)
 CHECK_PACKAGES=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev shellcheck)
 
 checks=no
+peers=no
 pypi=yes
 for argument in "$@"; do
   case $argument in
     checks) checks=yes ;;
+    peers) peers=yes ;;
     --no-pypi) pypi=no ;;
     -h | --help) usage "${BASH_SOURCE[0]}" && exit 0 ;;
     *) die "unknown argument '$argument'; see scripts/setup.sh --help" ;;
@@ -78,6 +82,9 @@ install_debian() {
   local wanted=("${BUILD_PACKAGES[@]}") missing
   if [[ $checks == yes ]]; then
     wanted+=("${CHECK_PACKAGES[@]}")
+  fi
+  if [[ $peers == yes ]]; then
+    wanted+=("${PEER_PACKAGES[@]}")
   fi
   if ! find_python >/dev/null; then
     wanted+=(python3 python3-venv python3-dev)

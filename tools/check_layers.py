@@ -28,6 +28,8 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
     "gtest/": ("tests/",),
     "gmock/": ("tests/",),
     "benchmark/": ("bench/",),
+    "gloo/": ("bench/collective/peers/",),
+    "mpi.h": ("bench/collective/peers/",),
     "fuzzer/": ("fuzz/",),
 }
 

@@ -1,0 +1,96 @@
+// Board: memory that a comparison shares with the ranks of those it compares.
+//
+// The comparison writes a task and wakes the ranks of the contestant whose turn it is; all others
+// sleep, whatever library they use. The ranks leave their times here.
+//
+// For programs that link nothing of unisono, too: the peers. Header only.
+#pragma once
+
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace unisono::bench {
+
+enum class Op : std::uint32_t {
+  QUIT,
+  ALL_REDUCE,
+  BROADCAST,
+  ALL_GATHER,
+  REDUCE_SCATTER,
+  ALL_TO_ALL,
+  BARRIER,
+  PING_PONG,  // send and recv between ranks 0 and 1, there and back
+};
+
+/// So many operations, each with data that was just written.
+struct Task {
+  Op op = Op::QUIT;
+  std::uint64_t bytes = 0;  // of the whole vector
+  std::uint64_t count = 0;
+};
+
+struct Board {
+  static constexpr int kMostRanks = 128;
+  static constexpr int kMostContestants = 8;
+  static constexpr std::uint64_t kMostOperations = 4096;
+
+  alignas(128) std::atomic<std::uint32_t> turn[kMostContestants];   // futex: one more, go
+  alignas(128) std::atomic<std::uint32_t> ready[kMostContestants];  // ranks that have come up
+  alignas(128) std::atomic<std::uint32_t> finished;  // futex: ranks that are done with the task
+  alignas(128) std::atomic<std::uint32_t> arrived;   // a barrier of our own: the same for all
+  alignas(128) std::atomic<std::uint32_t> generation;
+  alignas(128) std::atomic<std::uint32_t> wrong;  // ranks whose results were not right
+  alignas(128) Task task;
+  std::uint32_t ranks;
+  alignas(128) std::uint64_t nanoseconds[kMostRanks][kMostOperations];
+};
+
+inline constexpr const char* kBoardVariable = "UNISONO_COMPARE_BOARD";        // a file
+inline constexpr const char* kContestantVariable = "UNISONO_COMPARE_NUMBER";  // which one this is
+
+/// Maps the board in `path`; null when that fails.
+inline Board* openBoard(const char* path) {
+  const int fd = ::open(path, O_RDWR | O_CLOEXEC);
+  if (fd < 0) {
+    return nullptr;
+  }
+  void* memory = ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  ::close(fd);
+  return memory == MAP_FAILED ? nullptr : static_cast<Board*>(memory);
+}
+
+inline void sleepWhile(std::atomic<std::uint32_t>& word, std::uint32_t seen, long milliseconds) {
+  const timespec most{.tv_sec = milliseconds / 1000, .tv_nsec = milliseconds % 1000 * 1'000'000};
+  ::syscall(SYS_futex, &word, FUTEX_WAIT, seen, &most, nullptr, 0);
+}
+inline void wakeAll(std::atomic<std::uint32_t>& word) {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+/// Returns when all ranks are here; looks all the time where each has a core.
+inline void meet(Board& board, bool crowded) {
+  const std::uint32_t generation = board.generation.load(std::memory_order_acquire);
+  if (board.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == board.ranks) {
+    board.arrived.store(0, std::memory_order_relaxed);
+    board.generation.store(generation + 1, std::memory_order_release);
+    return;
+  }
+  while (board.generation.load(std::memory_order_acquire) == generation) {
+    if (crowded) {
+      ::sched_yield();
+    }
+  }
+}
+
+}  // namespace unisono::bench

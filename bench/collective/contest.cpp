@@ -1,0 +1,144 @@
+#include "bench/collective/contest.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+
+#include "unisono/base/error.hpp"
+
+#include "base/fd.hpp"
+#include "base/str.hpp"
+#include "base/wait.hpp"
+
+namespace unisono::bench {
+namespace {
+
+constexpr Milliseconds kTimeToComeUp(20'000);
+constexpr Milliseconds kTimeForATask(60'000);
+
+/// With a rank's place in the world in its environment, as torchrun and env:// have it.
+std::vector<std::string> asRank(int rank, int ranks, std::uint16_t port, const std::string& scratch,
+                                const std::string& program) {
+  return {str("RANK=", rank),
+          str("WORLD_SIZE=", ranks),
+          "MASTER_ADDR=127.0.0.1",
+          str("MASTER_PORT=", port),
+          str("UNISONO_COMPARE_FOLDER=", scratch),
+          program};
+}
+
+std::vector<std::string> byMpirun(const std::string& mpirun, bool open, int ranks,
+                                  const std::string& program) {
+  if (!open) {
+    return {mpirun, "-np", str(ranks), program};
+  }
+  // Left to the ranks: where they run, as for all contestants.
+  return {mpirun,      "-np",  str(ranks), "--allow-run-as-root", "--oversubscribe",
+          "--bind-to", "none", program};
+}
+
+bool isThere(const std::string& program) {
+  return ::access(program.c_str(), X_OK) == 0;
+}
+
+}  // namespace
+
+std::vector<Entrant> findEntrants(const std::vector<std::string>& names, int ranks,
+                                  const std::string& folder, const std::string& scratch,
+                                  std::vector<Absentee>& absent) {
+  std::vector<Entrant> entrants;
+  for (const std::string& name : names) {
+    const std::string program = str(folder, "/compare_", name);
+    const bool isMpi = name == "openmpi" || name == "mpich";
+    const std::string mpirun = isMpi ? findProgram(str("mpirun.", name)) : "";
+    if (!isThere(program)) {
+      absent.push_back({name, str("there was no ", name, " when unisono was built")});
+    } else if (isMpi && mpirun.empty()) {
+      absent.push_back({name, str("there is no mpirun.", name)});
+    } else if (isMpi) {
+      entrants.push_back({name, {byMpirun(mpirun, name == "openmpi", ranks, program)}});
+    } else {
+      Entrant entrant{name, {}};
+      const std::uint16_t port = freePort();
+      for (int rank = 0; rank < ranks; ++rank) {
+        entrant.commands.push_back(asRank(rank, ranks, port, scratch, program));
+      }
+      entrants.push_back(std::move(entrant));
+    }
+  }
+  return entrants;
+}
+
+Contest::Contest(const std::vector<Entrant>& entrants, int ranks, const std::string& scratch,
+                 std::vector<Absentee>& absent)
+    : ranks_(ranks) {
+  const std::string path = str(scratch, "/board");
+  const UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file.valid() || ::ftruncate(file.get(), sizeof(Board)) != 0) {
+    throw DistError({.reason = Reason::RESOURCE, .what = str(path, ": ", errnoDetail(errno))});
+  }
+  board_.reset(openBoard(path.c_str()));
+  if (!board_) {
+    throw DistError({.reason = Reason::RESOURCE, .what = str(path, ": ", errnoDetail(errno))});
+  }
+  board_->ranks = static_cast<std::uint32_t>(ranks);
+  const std::string env = findProgram("env");
+  for (std::size_t i = 0; i < entrants.size(); ++i) {
+    for (const std::vector<std::string>& command : entrants[i].commands) {
+      std::vector<std::string> words{"env", str(kBoardVariable, "=", path),
+                                     str(kContestantVariable, "=", i)};
+      words.insert(words.end(), command.begin(), command.end());
+      processes_.emplace_back(env, std::move(words));
+    }
+    TimerWaitable often(Milliseconds(5));
+    const bool up =
+        waitUntil([&] { return board_->ready[i].load(std::memory_order_acquire) == board_->ranks; },
+                  {.deadline = Deadline::after(kTimeToComeUp), .subject = {}}, often);
+    if (up) {
+      names_.push_back(entrants[i].name);
+      numbers_.push_back(static_cast<int>(i));
+    } else {
+      absent.push_back({entrants[i].name, "its ranks do not come up"});
+    }
+  }
+}
+
+Contest::~Contest() {
+  board_->task = Task{};
+  for (const int number : numbers_) {
+    board_->turn[number].fetch_add(1, std::memory_order_acq_rel);
+    wakeAll(board_->turn[number]);
+  }
+}
+
+Contest::Result Contest::run(std::size_t which, const Task& task) {
+  const int number = numbers_.at(which);
+  board_->task = task;
+  board_->wrong.store(0, std::memory_order_relaxed);
+  board_->finished.store(0, std::memory_order_relaxed);
+  board_->turn[number].fetch_add(1, std::memory_order_acq_rel);
+  wakeAll(board_->turn[number]);
+  // Sleeps: the cores are the contestant's.
+  const Deadline deadline = Deadline::after(kTimeForATask);
+  for (std::uint32_t seen = 0; seen != board_->ranks;) {
+    sleepWhile(board_->finished, seen, 1000);
+    seen = board_->finished.load(std::memory_order_acquire);
+    if (deadline.expired()) {
+      throw DistError({.reason = Reason::TIMEOUT,
+                       .what = str(names_[which], " does not finish ", task.bytes, " bytes"),
+                       .hint = "leave it out with --peers"});
+    }
+  }
+  Result result;
+  result.isWrong = board_->wrong.load(std::memory_order_relaxed) > 0;
+  for (std::uint64_t i = 0; i < task.count; ++i) {
+    std::uint64_t slowest = 0;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      slowest = std::max(slowest, board_->nanoseconds[rank][i]);
+    }
+    result.microseconds.push_back(static_cast<double>(slowest) / 1000);
+  }
+  return result;
+}
+
+}  // namespace unisono::bench

@@ -1,0 +1,67 @@
+// Contest: libraries that do the same tasks in turns, each with its own ranks.
+//
+// All contestants are started once and stay: who has no task sleeps. So a round is short, and every
+// contestant meets the machine in the same mood.
+//
+// Thread safety: one thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/collective/board.hpp"
+#include "bench/process.hpp"
+
+namespace unisono::bench {
+
+/// How to start the ranks of a library: one command that starts all, or one for each.
+struct Entrant {
+  std::string name;
+  std::vector<std::vector<std::string>> commands;
+};
+
+/// Why a library that was asked for does not take part.
+struct Absentee {
+  std::string name;
+  std::string why;
+};
+
+/// Those of `names` (unisono, openmpi, mpich, gloo) that can be started with `ranks` ranks; the
+/// programs of contestants are in `folder`, beside the comparison's own. `scratch` is for files.
+std::vector<Entrant> findEntrants(const std::vector<std::string>& names, int ranks,
+                                  const std::string& folder, const std::string& scratch,
+                                  std::vector<Absentee>& absent);
+
+class Contest {
+ public:
+  /// Starts the ranks of all, and waits until they have come up. Those that do not are left out,
+  /// with a reason in `absent`.
+  Contest(const std::vector<Entrant>& entrants, int ranks, const std::string& scratch,
+          std::vector<Absentee>& absent);
+  ~Contest();
+  Contest(const Contest&) = delete;
+  Contest& operator=(const Contest&) = delete;
+
+  const std::vector<std::string>& names() const { return names_; }
+
+  struct Result {
+    std::vector<double> microseconds;  // of each operation, by the slowest rank
+    bool isWrong = false;              // some rank got another result
+  };
+  /// Lets contestant `which` do `task`. Throws DistError when it does not come to an end.
+  Result run(std::size_t which, const Task& task);
+
+ private:
+  struct Unmap {
+    void operator()(Board* board) const noexcept { ::munmap(board, sizeof(Board)); }
+  };
+
+  const int ranks_;
+  std::unique_ptr<Board, Unmap> board_;
+  std::vector<std::string> names_;
+  std::vector<int> numbers_;  // on the board, by index in names_
+  std::vector<Process> processes_;
+};
+
+}  // namespace unisono::bench

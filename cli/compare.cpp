@@ -1,0 +1,168 @@
+// unisono_compare: collectives of unisono, Open MPI, MPICH and Gloo, side by side.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include "unisono/base/error.hpp"
+
+#include "base/str.hpp"
+#include "bench/collective/comparison.hpp"
+#include "bench/environment.hpp"
+
+namespace unisono::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// A folder in memory, gone with this object.
+class Scratch {
+ public:
+  Scratch() {
+    std::string name = "/dev/shm/unisono-compare-XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) {
+      throw DistError({.reason = Reason::RESOURCE, .what = "no folder in /dev/shm"});
+    }
+    path_ = name;
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+struct Options {
+  CollectivePlan plan;
+  std::vector<std::string> peers = {"openmpi", "mpich", "gloo"};
+  bool alone = false;
+  bool json = false;
+};
+
+std::string sizeText(std::uint64_t bytes) {
+  return bytes < 1024          ? str(bytes)
+         : bytes < (1U << 20U) ? str(bytes >> 10U, " Ki")
+                               : str(bytes >> 20U, " Mi");
+}
+
+void printTable(const std::vector<CollectiveRow>& rows) {
+  std::printf("%-15s %7s  %-8s %11s %11s %9s  %s\n", "operation", "bytes", "library", "p50 us",
+              "p99 us", "bus GB/s", "its time over unisono's (least to most of all rounds)");
+  for (const CollectiveRow& row : rows) {
+    std::string ratio;
+    if (row.ratio) {
+      std::array<char, 64> text{};
+      std::snprintf(text.data(), text.size(), "%.2f  (%.2f to %.2f)", *row.ratio, row.ratioLeast,
+                    row.ratioMost);
+      ratio = text.data();
+    }
+    std::printf("%-15s %7s  %-8s %11.2f %11.2f %9.2f  %s%s%s\n", row.op.c_str(),
+                sizeText(row.size).c_str(), row.peer.c_str(), row.p50, row.p99, row.busGBs,
+                ratio.c_str(), row.isNoisy ? "  noisy" : "", row.isWrong ? "  WRONG RESULT" : "");
+  }
+}
+
+Json jsonOf(const Options& options, const std::vector<CollectiveRow>& rows,
+            const std::vector<Absentee>& absent) {
+  Json all{{"schema", "unisono-collective-bench/1"}};
+  for (const auto& [name, value] : environment()) {
+    all["environment"][name] = value;
+  }
+  for (const Absentee& each : absent) {
+    all["missing"].push_back({{"peer", each.name}, {"why", each.why}});
+  }
+  for (const CollectiveRow& row : rows) {
+    Json one{{"peer", row.peer},          {"op", row.op},
+             {"size", row.size},          {"procs", options.plan.ranks},
+             {"dtype", "float32"},        {"p10_us", row.p10},
+             {"p50_us", row.p50},         {"p99_us", row.p99},
+             {"algbw", row.algorithmGBs}, {"busbw", row.busGBs},
+             {"wrong", row.isWrong},      {"noisy", row.isNoisy}};
+    if (row.ratio) {
+      one["ratio"] = *row.ratio;
+      one["ratio_least"] = row.ratioLeast;
+      one["ratio_most"] = row.ratioMost;
+    }
+    all["rows"].push_back(std::move(one));
+  }
+  return all;
+}
+
+int run(const Options& options, const std::string& folder) {
+  const Scratch scratch;
+  std::vector<Absentee> absent;
+  std::vector<std::string> names{"unisono"};
+  if (!options.alone) {
+    names.insert(names.end(), options.peers.begin(), options.peers.end());
+  }
+  const std::vector<Entrant> entrants =
+      findEntrants(names, options.plan.ranks, folder, scratch.path(), absent);
+  Contest contest(entrants, options.plan.ranks, scratch.path(), absent);
+  for (const Absentee& each : absent) {
+    std::fprintf(stderr, "%s is left out: %s\n", each.name.c_str(), each.why.c_str());
+  }
+  if (contest.names().empty() || contest.names().front() != "unisono") {
+    throw DistError({.reason = Reason::RESOURCE, .what = "unisono's own ranks do not come up"});
+  }
+  const std::vector<CollectiveRow> rows =
+      compareCollectives(contest, options.plan, [](const std::string& op, std::uint64_t size) {
+        std::fprintf(stderr, "%s, %s bytes\n", op.c_str(), sizeText(size).c_str());
+      });
+  if (options.json) {
+    std::printf("%s\n", jsonOf(options, rows, absent).dump(1).c_str());
+  } else {
+    printTable(rows);
+  }
+  return std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.isWrong; }) ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace unisono::bench
+
+int main(int argc, char** argv) {
+  namespace bench = unisono::bench;
+  bench::Options options;
+  CLI::App app{
+      "Measures collectives of unisono beside other libraries, in interleaved rounds.\n"
+      "Every operation works on data that was just written; its time is that of the "
+      "slowest rank.",
+      "unisono_compare"};
+  const auto isOp = [](const std::string& name) {
+    return bench::opCalled(name) ? std::string() : "there is no operation " + name;
+  };
+  app.add_option(
+         "--ops", options.plan.ops,
+         "all_reduce, broadcast, all_gather, reduce_scatter, all_to_all, barrier, ping_pong")
+      ->delimiter(',')
+      ->check(isOp);
+  app.add_option("--sizes", options.plan.sizes, "bytes of the whole vector")
+      ->delimiter(',')
+      ->check(CLI::Range(std::uint64_t{4}, std::uint64_t{1} << 30U));
+  app.add_option("--ranks", options.plan.ranks, "processes of each library")
+      ->check(CLI::Range(2, bench::Board::kMostRanks))
+      ->capture_default_str();
+  app.add_option("--rounds", options.plan.rounds)->check(CLI::Range(1, 100))->capture_default_str();
+  app.add_option("--peers", options.peers, "with whom: openmpi, mpich, gloo")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"openmpi", "mpich", "gloo"}));
+  app.add_flag("--alone", options.alone, "without any of them");
+  app.add_flag("--json", options.json, "for programs, on the standard output");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    const auto self = std::filesystem::read_symlink("/proc/self/exe");
+    return bench::run(options, self.parent_path().string());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
