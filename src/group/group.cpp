@@ -35,38 +35,21 @@ std::string Group::name() const {
   return group_->groupName();
 }
 
-WorkPtr Group::run(OpType type, const CallOptions& options, TensorList inputs, TensorList outputs) {
-  CollectiveArgs args;
-  args.type = type;
+WorkPtr Group::run(CollectiveArgs&& args, const CallOptions& options) {
   args.reduceOp = options.op;
-  args.root = isRooted(type) ? options.root : -1;
-  args.timeout = options.timeout;
-  args.inputs = std::move(inputs);
-  args.outputs = std::move(outputs);
-  return submit(std::move(args), options.async);
-}
-
-WorkPtr Group::message(OpType type, int peer, const CallOptions& options, TensorList values) {
-  CollectiveArgs args;
-  args.type = type;
-  args.peer = peer;
+  args.root = isRooted(args.type) ? options.root : -1;
   args.tag = options.tag;
   args.timeout = options.timeout;
-  (type == OpType::SEND ? args.inputs : args.outputs) = std::move(values);
-  return submit(std::move(args), options.async);
-}
-
-WorkPtr Group::submit(CollectiveArgs args, bool async) {
-  args.asyncOp = async;
+  args.asyncOp = options.async;
   WorkPtr work = group_->submit(std::move(args));
-  if (!async) {
+  if (!options.async) {
     work->wait();
   }
   return work;
 }
 
 WorkPtr Group::barrier(const CallOptions& options) {
-  return run(OpType::BARRIER, options, {}, {});
+  return run({.type = OpType::BARRIER}, options);
 }
 
 std::optional<Group> Group::split(std::optional<int> color) {

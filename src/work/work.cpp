@@ -21,7 +21,9 @@ std::optional<std::int64_t> known(std::uint64_t seq) {
 /// Reaches finish(), which is for backends.
 class EndedWork final : public Work {
  public:
-  EndedWork(OpType type, std::uint64_t seq, std::exception_ptr error) : Work(type, seq) {
+  EndedWork(OpType type, std::uint64_t seq, std::exception_ptr error, int source = -1)
+      : Work(type, seq) {
+    setSourceRank(source);
     finish(std::move(error));
   }
 };
@@ -181,6 +183,24 @@ WorkPtr finishedWork() noexcept {
   // Never destroyed: works may be waited for while the process ends.
   static Work* const work = new EndedWork(OpType::UNKNOWN, 0, nullptr);
   // Shares ownership with nobody: copies of such a pointer count nothing.
+  return {WorkPtr(), work};
+}
+
+WorkPtr receivedWork(int source) {
+  constexpr std::size_t kKept = 1024;
+  static std::atomic<Work*> kept[kKept];
+  const auto index = static_cast<std::size_t>(source);
+  if (index >= kKept) {
+    return std::make_shared<EndedWork>(OpType::RECV, 0, nullptr, source);
+  }
+  // Acquire, release: what another thread has made.
+  Work* work = kept[index].load(std::memory_order_acquire);
+  if (work == nullptr) {
+    auto made = std::make_unique<EndedWork>(OpType::RECV, 0, nullptr, source);
+    if (kept[index].compare_exchange_strong(work, made.get(), std::memory_order_acq_rel)) {
+      work = made.release();  // never destroyed, as above
+    }
+  }
   return {WorkPtr(), work};
 }
 

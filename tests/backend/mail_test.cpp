@@ -6,6 +6,7 @@
 
 #include "backend/native_world.hpp"
 #include "base/str.hpp"
+#include "support/support.hpp"
 
 namespace unisono {
 namespace {
@@ -34,8 +35,8 @@ class MailTest : public ::testing::TestWithParam<int> {
 };
 INSTANTIATE_TEST_SUITE_P(Ranks, MailTest, ::testing::Values(1, 2, 3, 5));
 
-// Empty, short, the longest that goes at once, the first that is offered, longer than the pipe.
-constexpr std::size_t kCounts[] = {0, 1, 1000, 1024, 1025, 16'384, 300'000};
+// Empty, short, about as long as goes at once, longer than the pipe, than what is read at once.
+constexpr std::size_t kCounts[] = {0, 1, 1000, 4095, 4096, 4128, 4129, 16'384, 300'000};
 
 TEST_P(MailTest, GoesRoundInARing) {
   world.run([&](NativeBackend& rank) {
@@ -50,6 +51,22 @@ TEST_P(MailTest, GoesRoundInARing) {
       EXPECT_EQ(received->sourceRank(), before);
       EXPECT_TRUE(sent->wait());
       ASSERT_EQ(theirs, numbers(count, before)) << count;
+    }
+  });
+}
+
+TEST_P(MailTest, WhoWaitsAtOnceGetsTheSame) {
+  world.run([&](NativeBackend& rank) {
+    const int next = (rank.rank() + 1) % n;
+    const int before = (rank.rank() + n - 1) % n;
+    for (int turn = 0; turn < 200; ++turn) {
+      std::vector<int> mine = numbers(static_cast<std::size_t>(turn), rank.rank());
+      std::vector<int> theirs(mine.size(), -1);
+      EXPECT_TRUE(rank.send({Tensor(mine)}, next, turn % 3, kNow)->wait());
+      const WorkPtr received = rank.recv({Tensor(theirs)}, before, turn % 3, kNow);
+      EXPECT_TRUE(received->wait());
+      EXPECT_EQ(received->sourceRank(), before);
+      ASSERT_EQ(theirs, numbers(mine.size(), before)) << turn;
     }
   });
 }
@@ -110,6 +127,22 @@ TEST_P(MailTest, CollectivesAndMessagesDoNotMindEachOther) {
       EXPECT_TRUE(sending->wait());
       EXPECT_THAT(in, Each(turn));
       EXPECT_THAT(sum, Each(static_cast<float>(n)));
+    }
+  });
+}
+
+// Where the kernel does not let a process read another, the bytes go through the pipe.
+TEST(MailWithoutReadingPeersTest, LongMessagesArriveAllTheSame) {
+  const test::ScopedEnv off("UNISONO_CMA", "off");
+  NativeWorld world{2};
+  world.run([&](NativeBackend& rank) {
+    for (const std::size_t count : kCounts) {
+      std::vector<int> mine = numbers(count, rank.rank());
+      std::vector<int> theirs(count, -1);
+      const WorkPtr sent = rank.send({Tensor(mine)}, 1 - rank.rank());
+      EXPECT_TRUE(rank.recv({Tensor(theirs)}, 1 - rank.rank())->wait());
+      EXPECT_TRUE(sent->wait());
+      ASSERT_EQ(theirs, numbers(count, 1 - rank.rank())) << count;
     }
   });
 }
@@ -237,6 +270,26 @@ TEST_F(PairTest, SeveralThreadsMayWait) {
                                       }
                                     }),
                     Each(nullptr));
+      });
+}
+
+TEST_F(PairTest, OneThatWaitsAtOnceTakesNothingFromOneThatWaitsLonger) {
+  run(
+      [&](NativeBackend& rank) {
+        for (int value = 0; value < 100; ++value) {
+          EXPECT_TRUE(rank.send({Tensor(std::span(&value, 1))}, 1, 0, kNow)->wait());
+        }
+      },
+      [&](NativeBackend& rank) {
+        for (int turn = 0; turn < 50; ++turn) {
+          int first = -1;
+          int second = -1;
+          const WorkPtr earlier = rank.recv({Tensor(std::span(&first, 1))}, 0);
+          EXPECT_TRUE(rank.recv({Tensor(std::span(&second, 1))}, 0, 0, kNow)->wait());
+          EXPECT_TRUE(earlier->wait());
+          EXPECT_EQ(first, 2 * turn);
+          EXPECT_EQ(second, 2 * turn + 1);
+        }
       });
 }
 

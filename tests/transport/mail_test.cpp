@@ -43,7 +43,6 @@ TEST_P(HostileMailTest, EndsTheGroupNamingWhoSentIt) {
   Pipe pipe = world.segment(0).pipe(0, 1, Deadline::after(20s));
   ASSERT_TRUE(pipe.isOpen());
   pipe.put(GetParam(), payload);
-  pipe.publish();
 
   mail.post(parcel, true);
 
@@ -60,6 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Frames, HostileMailTest,
                                            Frame{.kind = FrameKind::MESSAGE, .tag = -1, .bytes = 8},
                                            Frame{.kind = FrameKind::MESSAGE, .bytes = 1U << 20U},
                                            Frame{.kind = FrameKind::TAKE, .number = 5},
+                                           Frame{.kind = FrameKind::TAKEN, .number = 5},
                                            Frame{
                                                .kind = FrameKind::PART, .bytes = 8, .number = 5}));
 

@@ -204,6 +204,16 @@ TEST_F(WorkTest, ADeferredEndLeavesTheCallbacksToTheCaller) {
   EXPECT_EQ(calls, 1);
 }
 
+TEST(ReceivedWorkTest, IsOverAndKnowsWhereItCameFrom) {
+  for (const int source : {0, 5, 5000}) {
+    const WorkPtr work = receivedWork(source);
+    EXPECT_TRUE(work->isCompleted());
+    EXPECT_TRUE(work->wait());
+    EXPECT_EQ(work->sourceRank(), source);
+  }
+  EXPECT_EQ(receivedWork(5), receivedWork(5));
+}
+
 TEST(DrivenWorkTest, IsDrivenByWhoeverWaits) {
   const auto work = std::make_shared<DrivenWork>([](DrivenWork& self) { self.finish(); });
 

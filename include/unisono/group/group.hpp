@@ -74,43 +74,54 @@ class UNISONO_API Group {
   /// Everybody gets the reduction of all, in place.
   template <typename T>
   WorkPtr allReduce(T&& values, const CallOptions& options = {}) {
-    return run(OpType::ALLREDUCE, options, {}, detail::viewOf(values));
+    return run({.type = OpType::ALLREDUCE, .outputs = detail::viewOf(values)}, options);
   }
   /// The root gets it; the others' values stay as they are.
   template <typename T>
   WorkPtr reduce(T&& values, const CallOptions& options = {}) {
-    return run(OpType::REDUCE, options, {}, detail::viewOf(values));
+    return run({.type = OpType::REDUCE, .outputs = detail::viewOf(values)}, options);
   }
   /// Everybody gets the root's values.
   template <typename T>
   WorkPtr broadcast(T&& values, const CallOptions& options = {}) {
-    return run(OpType::BROADCAST, options, {}, detail::viewOf(values));
+    return run({.type = OpType::BROADCAST, .outputs = detail::viewOf(values)}, options);
   }
   /// Everybody gets the values of all, by rank; `all` has size() times as many elements.
   template <typename In, typename Out>
   WorkPtr allGather(const In& mine, Out&& all, const CallOptions& options = {}) {
-    return run(OpType::ALLGATHER_BASE, options, detail::viewOf(mine), detail::viewOf(all));
+    return run({.type = OpType::ALLGATHER_BASE,
+                .inputs = detail::viewOf(mine),
+                .outputs = detail::viewOf(all)},
+               options);
   }
   /// Rank r gets part r of the reduction; `all` has size() times as many elements as `part`.
   template <typename In, typename Out>
   WorkPtr reduceScatter(const In& all, Out&& part, const CallOptions& options = {}) {
-    return run(OpType::REDUCE_SCATTER_BASE, options, detail::viewOf(all), detail::viewOf(part));
+    return run({.type = OpType::REDUCE_SCATTER_BASE,
+                .inputs = detail::viewOf(all),
+                .outputs = detail::viewOf(part)},
+               options);
   }
   /// Rank r gets part r of everybody's `give`, by rank.
   template <typename In, typename Out>
   WorkPtr allToAll(const In& give, Out&& take, const CallOptions& options = {}) {
-    return run(OpType::ALLTOALL_BASE, options, detail::viewOf(give), detail::viewOf(take));
+    return run({.type = OpType::ALLTOALL_BASE,
+                .inputs = detail::viewOf(give),
+                .outputs = detail::viewOf(take)},
+               options);
   }
   /// To rank `to`, which receives as many with the same tag; done when `values` may change again.
   template <typename T>
   WorkPtr send(const T& values, int to, const CallOptions& options = {}) {
-    return message(OpType::SEND, to, options, detail::viewOf(values));
+    return run({.type = OpType::SEND, .peer = to, .inputs = detail::viewOf(values)}, options);
   }
   /// From rank `from`, or from whoever sends first: Work::sourceRank() tells who it was.
   template <typename T>
   WorkPtr recv(T&& values, std::optional<int> from, const CallOptions& options = {}) {
-    return message(from ? OpType::RECV : OpType::RECVANYSOURCE, from.value_or(-1), options,
-                   detail::viewOf(values));
+    return run({.type = from ? OpType::RECV : OpType::RECVANYSOURCE,
+                .peer = from.value_or(-1),
+                .outputs = detail::viewOf(values)},
+               options);
   }
   /// Returns when everybody has called it.
   WorkPtr barrier(const CallOptions& options = {});
@@ -136,9 +147,8 @@ class UNISONO_API Group {
   const std::shared_ptr<ProcessGroup>& sharedProcessGroup() const noexcept { return group_; }
 
  private:
-  WorkPtr run(OpType type, const CallOptions& options, TensorList inputs, TensorList outputs);
-  WorkPtr message(OpType type, int peer, const CallOptions& options, TensorList values);
-  WorkPtr submit(CollectiveArgs args, bool async);
+  /// The call that `args` begins and `options` completes.
+  WorkPtr run(CollectiveArgs&& args, const CallOptions& options);
 
   std::shared_ptr<ProcessGroup> group_;
 };

@@ -32,6 +32,7 @@ class UNISONO_API Dims {
   Dims(std::initializer_list<std::int64_t> values)
       : Dims(std::span<const std::int64_t>(values.begin(), values.size())) {}
   explicit Dims(std::span<const std::int64_t> values) { assign(values); }
+  explicit Dims(std::int64_t only) noexcept : size_(1), few_{only} {}
   Dims(const Dims& other) {
     if (other.size_ > kInline) [[unlikely]] {
       assign(other.span());
@@ -107,9 +108,12 @@ class UNISONO_API Tensor {
          std::shared_ptr<const void> keepAlive = nullptr);
 
   template <typename T>
-  explicit Tensor(std::span<T> values)
-      : Tensor(static_cast<void*>(values.data()), kDType<T>,
-               Dims{static_cast<std::int64_t>(values.size())}) {}
+  explicit Tensor(std::span<T> values) noexcept
+      : data_(values.data()),
+        numel_(static_cast<std::int64_t>(values.size())),
+        dtype_(kDType<T>),
+        defined_(true),
+        sizes_(numel_) {}
   template <typename T>
   explicit Tensor(std::vector<T>& values) : Tensor(std::span<T>(values)) {}
 

@@ -126,6 +126,9 @@ class UNISONO_API Work : public std::enable_shared_from_this<Work> {
 /// nothing of the operation. Costs neither memory nor a count of references.
 UNISONO_API WorkPtr finishedWork() noexcept;
 
+/// The same for a message that was received from `source`: one for each rank.
+UNISONO_API WorkPtr receivedWork(int source);
+
 /// A work that has already failed with `error`.
 UNISONO_API WorkPtr failedWork(OpType type, std::uint64_t seq, std::exception_ptr error);
 

@@ -1,5 +1,6 @@
 #include "backend/native/mail_work.hpp"
 
+#include <span>
 #include <utility>
 
 namespace unisono {
@@ -24,6 +25,18 @@ Work::Callbacks MailWork::ended(int source, std::exception_ptr failure) noexcept
   }
   const CollectiveArgs args = std::move(args_);  // what it keeps alive is not needed any more
   return finishDeferred(std::move(failure), args.outputs);
+}
+
+WorkPtr mailNow(shm::Mail& mail, const CollectiveArgs& args) {
+  if (args.asyncOp || args.type == OpType::RECVANYSOURCE) {
+    return nullptr;
+  }
+  const Tensor& tensor = *args.anyTensor();
+  const std::span bytes{static_cast<std::byte*>(tensor.data()), tensor.bytes()};
+  if (args.type == OpType::SEND) {
+    return mail.sendNow(args.peer, args.tag, bytes) ? finishedWork() : nullptr;
+  }
+  return mail.receiveNow(args.peer, args.tag, bytes) ? receivedWork(args.peer) : nullptr;
 }
 
 WorkPtr startMail(shm::Mail& mail, CollectiveArgs&& args, Milliseconds timeout) {

@@ -24,6 +24,10 @@ class MailWork final : public Work, public shm::Parcel {
   CollectiveArgs args_;
 };
 
+/// A synchronous message that can be sent or received right here: its Work; else null, and nothing
+/// has happened.
+WorkPtr mailNow(shm::Mail& mail, const CollectiveArgs& args);
+
 /// Posts it. Throws what ended the group, if something did.
 WorkPtr startMail(shm::Mail& mail, CollectiveArgs&& args, Milliseconds timeout);
 

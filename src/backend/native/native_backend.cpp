@@ -106,7 +106,8 @@ NativeBackend::~NativeBackend() = default;
 WorkPtr NativeBackend::start(CollectiveArgs&& args) {
   madeIn_.check("group");
   if (isP2POp(args.type)) {
-    return startMail(mail_, std::move(args), timeoutOf(args));
+    WorkPtr now = mailNow(mail_, args);
+    return now ? now : startMail(mail_, std::move(args), timeoutOf(args));
   }
   // The one finished Work has no result to give.
   const bool hasResult = args.type == OpType::ALLREDUCE_SPARSE;

@@ -20,7 +20,7 @@
 namespace unisono::shm {
 
 inline constexpr char kMagic[8] = {'U', 'N', 'I', 'S', 'H', 'M', '0', '1'};
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = 3;
 inline constexpr int kMostRanks = 1024;
 
 /// A moment in the life of a group, as counted by one rank: operation, and round within it.
@@ -60,6 +60,13 @@ struct Identity {
   std::uint64_t pidNamespace;
 };
 
+/// A random word in a rank's own memory, and where it is there: who can read it there reads the
+/// right process.
+struct ProofWord {
+  std::atomic<std::uint64_t> address;  // 0: not yet
+  std::uint64_t value[2];
+};
+
 /// What a rank is doing, told before it does anything: for those who find that it is something
 /// else than what they do, and for those who tell a person whom they wait for.
 struct alignas(64) Post {
@@ -84,6 +91,7 @@ struct Arrival {
 struct RankBlock {
   LifeWord life;
   alignas(64) Identity identity;
+  ProofWord proof;
   alignas(128) Door door;      // where the thread sleeps that drives collectives
   alignas(128) Door mailDoor;  // where the one sleeps that sends and receives
   alignas(128) Arrival arrival;

@@ -9,10 +9,10 @@
 namespace unisono::shm {
 namespace {
 
-/// Longer messages are offered first.
-constexpr std::size_t kShort = 4096;
 /// The reader copies one part out while the writer copies the next one in.
 constexpr std::size_t kPart = 8192;
+/// Read at once; then it is looked whether the group still lives.
+constexpr std::size_t kPull = std::size_t{1} << 20U;
 
 bool isFor(const Parcel& parcel, int source, const Frame& frame) noexcept {
   return (parcel.peer == Parcel::kAnybody || parcel.peer == source) && parcel.tag == frame.tag;
@@ -73,6 +73,7 @@ void Mail::progress() {
       for (int peer = 0; peer < segment_.size(); ++peer) {
         send(peer);
       }
+      pullSome();
       // What this rank has just sent to itself.
       again = line(rank_).in.isOpen() && line(rank_).in.hasFrame();
     }
@@ -92,18 +93,17 @@ void Mail::send(int peer) {
   if (!to.out.isOpen()) {
     return;
   }
-  const bool some = sendTakes(to);
+  const bool some = sendAnswers(to);
   if (sendWaiting(to) || some) {
-    to.out.publish();
     ring(segment_.block(peer).mailDoor);
   }
   while (sendParts(to, peer)) {}
 }
 
-bool Mail::sendTakes(Line& to) {
+bool Mail::sendAnswers(Line& to) {
   bool some = false;
-  for (; !to.takes.empty() && to.out.hasRoom(0); to.takes.pop_front()) {
-    to.out.put({.kind = FrameKind::TAKE, .number = to.takes.front()}, {});
+  for (; !to.answers.empty() && to.out.hasRoom(0); to.answers.pop_front()) {
+    to.out.put(to.answers.front(), {});
     some = true;
   }
   return some;
@@ -113,7 +113,7 @@ bool Mail::sendWaiting(Line& to) {
   bool some = false;
   for (; !to.waiting.empty(); to.waiting.pop_front()) {
     const ParcelPtr& parcel = to.waiting.front();
-    const bool isShort = parcel->bytes <= kShort;
+    const bool isShort = parcel->bytes <= shortBytes_;
     if (!to.out.hasRoom(isShort ? parcel->bytes : 0)) {
       break;
     }
@@ -124,6 +124,7 @@ bool Mail::sendWaiting(Line& to) {
     } else {
       frame.kind = FrameKind::OFFER;
       frame.number = ++to.lastNumber;
+      frame.address = reinterpret_cast<std::uint64_t>(parcel->data);
       to.out.put(frame, {});
       to.offered.emplace(frame.number, parcel);
     }
@@ -144,7 +145,6 @@ bool Mail::sendParts(Line& to, int peer) {
   }
   to.out.put({.kind = FrameKind::PART, .bytes = part, .number = number},
              {parcel->data + parcel->moved_, part});
-  to.out.publish();
   ring(segment_.block(peer).mailDoor);
   parcel->moved_ += part;
   if (parcel->moved_ == parcel->bytes) {
@@ -168,8 +168,6 @@ void Mail::receive(int peer) {
             .text = str("what rank ", world(peer), " has sent makes no sense")});
       return;
     }
-    from.in.release();
-    ring(segment_.block(peer).mailDoor);
   }
 }
 
@@ -180,36 +178,46 @@ bool Mail::takeFrame(int peer, const Frame& frame) {
              : takeNumbered(peer, frame);
 }
 
+/// Takes the frame out of its pipe.
+void Mail::take(int peer, const Frame& frame, std::byte* into) {
+  if (line(peer).in.take(frame, into)) {
+    ring(segment_.block(peer).mailDoor);
+  }
+}
+
 bool Mail::takeMessage(int peer, const Frame& frame) {
-  Line& from = line(peer);
   if (const ParcelPtr parcel = match(peer, frame)) {
     if (!fits(peer, frame, *parcel)) {
       return true;  // which has ended the group
     }
-    from.in.take(frame, parcel->data);
+    take(peer, frame, parcel->data);
     if (frame.kind == FrameKind::MESSAGE) {
       over(parcel, peer);
     } else {
-      stream(peer, frame, parcel);
+      fetch(peer, frame, parcel);
     }
     return true;
   }
   Early early{.source = peer, .frame = frame, .bytes = {}};
   early.bytes.resize(frame.kind == FrameKind::MESSAGE ? frame.bytes : 0);
   early_.push_back(std::move(early));
-  from.in.take(frame, early_.back().bytes.data());
+  take(peer, frame, early_.back().bytes.data());
   return true;
 }
 
 bool Mail::takeNumbered(int peer, const Frame& frame) {
   Line& from = line(peer);
-  if (frame.kind == FrameKind::TAKE) {
+  if (frame.kind != FrameKind::PART) {
     auto found = from.offered.extract(frame.number);
     if (found.empty()) {
       return false;
     }
-    from.in.take(frame, nullptr);
-    from.streaming.emplace_back(frame.number, std::move(found.mapped()));
+    take(peer, frame, nullptr);
+    if (frame.kind == FrameKind::TAKEN) {
+      over(found.mapped(), rank_);
+    } else {
+      from.streaming.emplace_back(frame.number, std::move(found.mapped()));
+    }
     return true;
   }
   const auto found = from.incoming.find(frame.number);
@@ -217,7 +225,7 @@ bool Mail::takeNumbered(int peer, const Frame& frame) {
     return false;
   }
   Parcel& parcel = *found->second;
-  from.in.take(frame, parcel.data + parcel.moved_);
+  take(peer, frame, parcel.data + parcel.moved_);
   parcel.moved_ += frame.bytes;
   if (parcel.moved_ == parcel.bytes) {
     over(found->second, peer);
@@ -255,7 +263,7 @@ bool Mail::matchEarly(const ParcelPtr& parcel) {
     std::copy(early.bytes.begin(), early.bytes.end(), parcel->data);
     over(parcel, early.source);
   } else {
-    stream(early.source, early.frame, parcel);
+    fetch(early.source, early.frame, parcel);
   }
   return true;
 }
@@ -274,13 +282,46 @@ bool Mail::fits(int source, const Frame& frame, const Parcel& parcel) {
   return false;
 }
 
-/// Asks for the bytes of an offered message.
-void Mail::stream(int source, const Frame& frame, const ParcelPtr& parcel) {
-  Line& from = line(source);
+/// Gets the bytes of an offered message.
+void Mail::fetch(int source, const Frame& offer, const ParcelPtr& parcel) {
   parcel->source_ = source;
-  if (open(from.out, rank_, source, parcel->deadline)) {
-    from.incoming.emplace(frame.number, parcel);
-    from.takes.push_back(frame.number);
+  if (!open(line(source).out, rank_, source, parcel->deadline)) {
+    return;
+  }
+  if (memory_.isReadable(source)) {
+    pulls_.push_back({source, offer, parcel});
+  } else {
+    stream(source, offer, parcel);
+  }
+}
+
+/// Asks the sender for them.
+void Mail::stream(int source, const Frame& offer, const ParcelPtr& parcel) {
+  Line& from = line(source);
+  parcel->moved_ = 0;
+  from.incoming.emplace(offer.number, parcel);
+  from.answers.push_back({.kind = FrameKind::TAKE, .number = offer.number});
+}
+
+/// Reads the next piece of the message that has been read longest.
+void Mail::pullSome() {
+  if (pulls_.empty()) {
+    return;
+  }
+  const Pull pull = pulls_.front();
+  Parcel& parcel = *pull.parcel;
+  const std::span piece{parcel.data + parcel.moved_, std::min(parcel.bytes - parcel.moved_, kPull)};
+  if (!memory_.read(pull.source, pull.offer.address + parcel.moved_, piece)) {
+    pulls_.pop_front();
+    stream(pull.source, pull.offer, pull.parcel);  // if it has died, that will be found out
+    return;
+  }
+  parcel.moved_ += piece.size();
+  if (parcel.moved_ == parcel.bytes && !segment_.header().abort.isSet()) {
+    pulls_.pop_front();
+    line(pull.source).answers.push_back({.kind = FrameKind::TAKEN, .number = pull.offer.number});
+    send(pull.source);
+    over(pull.parcel, pull.source);
   }
 }
 

@@ -1,10 +1,11 @@
 // Mail: messages between two ranks of a group, matched by sender and tag.
 //
 // A message goes through the pipe from its sender to its receiver. A short one goes at once, and
-// is kept by the receiver until somebody asks for it. Of a long one only an offer goes; its bytes
-// follow when the receiver knows where to put them. So messages of different tags do not wait for
-// each other, a send never needs the receiver to be in a call, and what nobody asks for takes
-// little room. Among messages of one sender and tag the first comes first, whatever their length.
+// is kept by the receiver until somebody asks for it. Of a long one only an offer goes; when the
+// receiver knows where to put it, it reads it where it is, or has it sent through the pipe. So
+// messages of different tags do not wait for each other, a send never needs the receiver to be in a
+// call, and what nobody asks for takes little room. Among messages of one sender and tag the first
+// comes first, whatever their length.
 //
 // Nobody sends or receives but the threads that wait: one of them drives for all. A thread of
 // Mail's own drives what nobody waits for.
@@ -22,6 +23,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,7 @@
 #include "base/mutex.hpp"
 #include "base/thread.hpp"
 #include "base/wait_policy.hpp"
+#include "transport/shm/peer_memory.hpp"
 #include "transport/shm/peer_wait.hpp"
 
 namespace unisono::shm {
@@ -77,6 +80,14 @@ class Mail {
   /// Sends and receives until `parcel` is over or `until` has passed.
   void help(const Parcel& parcel, TimePoint until) UNISONO_EXCLUDES(mutex_);
 
+  /// Sends a short message if it can be sent at once; false otherwise.
+  [[nodiscard]] bool sendNow(int peer, int tag, std::span<const std::byte> bytes)
+      UNISONO_EXCLUDES(mutex_);
+  /// Receives a short message if it comes within microseconds and nobody else waits for any; false
+  /// otherwise, also when what comes is not what is wanted.
+  [[nodiscard]] bool receiveNow(int peer, int tag, std::span<std::byte> into)
+      UNISONO_EXCLUDES(mutex_);
+
   /// Returns when everything is sent; false when `deadline` has passed before.
   [[nodiscard]] bool flush(Deadline deadline) UNISONO_EXCLUDES(mutex_);
 
@@ -100,9 +111,15 @@ class Mail {
     std::deque<ParcelPtr> waiting;               // not even offered yet
     std::map<std::uint64_t, ParcelPtr> offered;  // by number, until they are taken
     std::deque<std::pair<std::uint64_t, ParcelPtr>> streaming;
-    std::deque<std::uint64_t> takes;              // numbers of the peer's, to be told to it
+    std::deque<Frame> answers;                    // to the peer's offers, to be told to it
     std::map<std::uint64_t, ParcelPtr> incoming;  // by the peer's numbers
     std::uint64_t lastNumber = 0;
+  };
+  /// A message that is read where it is.
+  struct Pull {
+    int source;
+    Frame offer;
+    ParcelPtr parcel;
   };
   struct End {
     ParcelPtr parcel;
@@ -116,19 +133,27 @@ class Mail {
   bool open(Pipe& pipe, int from, int to, Deadline deadline) UNISONO_REQUIRES(mutex_);
   void progress() UNISONO_REQUIRES(mutex_);
   void send(int peer) UNISONO_REQUIRES(mutex_);
-  bool sendTakes(Line& line) UNISONO_REQUIRES(mutex_);
+  bool sendAnswers(Line& line) UNISONO_REQUIRES(mutex_);
   bool sendWaiting(Line& line) UNISONO_REQUIRES(mutex_);
   bool sendParts(Line& line, int peer) UNISONO_REQUIRES(mutex_);
   void receive(int peer) UNISONO_REQUIRES(mutex_);
   bool takeFrame(int peer, const Frame& frame) UNISONO_REQUIRES(mutex_);
+  void take(int peer, const Frame& frame, std::byte* into) UNISONO_REQUIRES(mutex_);
   bool takeMessage(int peer, const Frame& frame) UNISONO_REQUIRES(mutex_);
   bool takeNumbered(int peer, const Frame& frame) UNISONO_REQUIRES(mutex_);
   ParcelPtr match(int source, const Frame& frame) UNISONO_REQUIRES(mutex_);
   bool matchEarly(const ParcelPtr& parcel) UNISONO_REQUIRES(mutex_);
   bool fits(int source, const Frame& frame, const Parcel& parcel) UNISONO_REQUIRES(mutex_);
-  void stream(int source, const Frame& frame, const ParcelPtr& parcel) UNISONO_REQUIRES(mutex_);
+  void fetch(int source, const Frame& offer, const ParcelPtr& parcel) UNISONO_REQUIRES(mutex_);
+  void stream(int source, const Frame& offer, const ParcelPtr& parcel) UNISONO_REQUIRES(mutex_);
+  void pullSome() UNISONO_REQUIRES(mutex_);
   void over(const ParcelPtr& parcel, int source, std::exception_ptr failure = nullptr)
       UNISONO_REQUIRES(mutex_);
+
+  // Right here: mail_now.cpp.
+  bool isStopped() const noexcept UNISONO_REQUIRES(mutex_);
+  bool listensOnlyTo(int peer) UNISONO_REQUIRES(mutex_);
+  bool takeNow(int peer, int tag, std::span<std::byte> into) UNISONO_REQUIRES(mutex_);
 
   // Who drives, and what ends it: mail_driver.cpp.
   void callWorker() UNISONO_REQUIRES(mutex_);
@@ -150,6 +175,7 @@ class Mail {
 
   Segment& segment_;
   const int rank_;
+  const std::size_t shortBytes_;  // longer messages are offered first
   const WaitPolicy policy_;
   const std::vector<int> globalRanks_;
   const ForkGuard madeIn_;
@@ -159,6 +185,8 @@ class Mail {
   std::vector<Line> lines_ UNISONO_GUARDED_BY(mutex_);      // by rank
   std::list<ParcelPtr> wanted_ UNISONO_GUARDED_BY(mutex_);  // in the order they were asked for
   std::list<Early> early_ UNISONO_GUARDED_BY(mutex_);       // in the order they came
+  std::deque<Pull> pulls_ UNISONO_GUARDED_BY(mutex_);
+  PeerMemory memory_ UNISONO_GUARDED_BY(mutex_);
   std::map<const Parcel*, ParcelPtr> open_ UNISONO_GUARDED_BY(mutex_);
   std::vector<End> ends_ UNISONO_GUARDED_BY(mutex_);  // not told yet
   Parcel::Callbacks callbacks_ UNISONO_GUARDED_BY(mutex_);

@@ -76,9 +76,11 @@ class Mail::Sleeper final : public Waitable {
 Mail::Mail(Segment& segment, int cores, std::vector<int> globalRanks)
     : segment_(segment),
       rank_(segment.rank()),
+      shortBytes_(pipeBytes(static_cast<std::size_t>(segment.size())) / 4),
       policy_(segment.size(), cores),
       globalRanks_(std::move(globalRanks)),
-      lines_(static_cast<std::size_t>(segment.size())) {}
+      lines_(static_cast<std::size_t>(segment.size())),
+      memory_(segment) {}
 
 Mail::~Mail() {
   if (madeIn_.inChild()) {
@@ -151,6 +153,7 @@ void Mail::close(std::exception_ptr reason) {
   {
     const MutexLock lock(mutex_);
     closed_ = closed_ ? closed_ : reason;
+    memory_.withdraw();
     while (!open_.empty()) {
       over(ParcelPtr(open_.begin()->second), Parcel::kAnybody, reason);
     }
@@ -218,18 +221,22 @@ void Mail::driveUntil(const Enough& enough, Deadline deadline) {
 }
 
 bool Mail::look(const Enough& enough) {
-  bool ends = false;
   bool done = false;
-  {
-    const MutexLock lock(mutex_);
-    progress();
-    ends = !ends_.empty();
-    done = enough();
-  }
-  if (ends) {
-    tellEnds();
-    const MutexLock lock(mutex_);
-    done = enough();
+  for (bool again = true; again;) {
+    bool ends = false;
+    {
+      const MutexLock lock(mutex_);
+      progress();
+      ends = !ends_.empty();
+      done = enough();
+      // Messages that are read where they are: not all at once, others may want the lock.
+      again = !done && !pulls_.empty() && !segment_.header().abort.isSet();
+    }
+    if (ends) {
+      tellEnds();
+      const MutexLock lock(mutex_);
+      done = enough();
+    }
   }
   return done;
 }
@@ -349,6 +356,7 @@ void Mail::failAll(const AbortCause& cause) {
 void Mail::forget() {
   wanted_.clear();
   early_.clear();
+  pulls_.clear();
   for (Line& each : lines_) {
     Line empty;
     empty.out = each.out;

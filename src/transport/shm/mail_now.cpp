@@ -1,0 +1,68 @@
+// Messages that can be sent or received right here: no list, no thread, no allocation.
+#include "base/futex.hpp"
+#include "transport/shm/mail.hpp"
+
+namespace unisono::shm {
+
+bool Mail::sendNow(int peer, int tag, std::span<const std::byte> bytes) {
+  if (bytes.size() > shortBytes_) {
+    return false;
+  }
+  const MutexLock lock(mutex_);
+  Line& to = line(peer);
+  // What waits goes first: messages of one tag must not overtake each other.
+  if (isStopped() || !to.out.isOpen() || !to.waiting.empty() || !to.out.hasRoom(bytes.size())) {
+    return false;
+  }
+  to.out.put({.kind = FrameKind::MESSAGE, .tag = tag, .bytes = bytes.size()}, bytes);
+  ring(segment_.block(peer).mailDoor);
+  return true;
+}
+
+bool Mail::receiveNow(int peer, int tag, std::span<std::byte> into) {
+  const std::atomic<FrameKind>* next = nullptr;
+  {
+    const MutexLock lock(mutex_);
+    if (!listensOnlyTo(peer)) {
+      return false;
+    }
+    if (line(peer).in.hasFrame()) {
+      return takeNow(peer, tag, into);
+    }
+    next = &line(peer).in.next();
+  }
+  // Without the lock: others may send and receive meanwhile, and even take what comes here.
+  for (int i = policy_.spins(); next->load(std::memory_order_acquire) == FrameKind::NONE; --i) {
+    if (i <= 0) {
+      return false;
+    }
+    cpuRelax();
+  }
+  const MutexLock lock(mutex_);
+  return listensOnlyTo(peer) && line(peer).in.hasFrame() && takeNow(peer, tag, into);
+}
+
+bool Mail::isStopped() const noexcept {
+  return closed_ || segment_.header().abort.isSet();
+}
+
+/// Nobody else waits for messages, and none is there that nobody has asked for.
+bool Mail::listensOnlyTo(int peer) {
+  return !isStopped() && wanted_.empty() && early_.empty() && line(peer).in.isOpen();
+}
+
+/// Takes the frame that is there if it is the message that is wanted.
+bool Mail::takeNow(int peer, int tag, std::span<std::byte> into) {
+  Frame frame;
+  Pipe& in = line(peer).in;
+  if (!in.look(frame) || frame.kind != FrameKind::MESSAGE || frame.tag != tag ||
+      frame.bytes != into.size()) {
+    return false;
+  }
+  if (in.take(frame, into.data())) {
+    ring(segment_.block(peer).mailDoor);
+  }
+  return true;
+}
+
+}  // namespace unisono::shm
