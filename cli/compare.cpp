@@ -101,7 +101,7 @@ Json jsonOf(const Options& options, const std::vector<CollectiveRow>& rows,
 int run(const Options& options, const std::string& folder) {
   const Scratch scratch;
   std::vector<Absentee> absent;
-  std::vector<std::string> names{"unisono"};
+  std::vector<std::string> names{"unisono", kRegistered};
   if (!options.alone) {
     names.insert(names.end(), options.peers.begin(), options.peers.end());
   }

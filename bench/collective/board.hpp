@@ -78,7 +78,8 @@ inline void wakeAll(std::atomic<std::uint32_t>& word) {
   ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-/// Returns when all ranks are here; looks all the time where each has a core.
+/// Returns when all ranks are here. Where each has a core it looks all the time, but not for long:
+/// a library's own threads may need that core.
 inline void meet(Board& board, bool crowded) {
   const std::uint32_t generation = board.generation.load(std::memory_order_acquire);
   if (board.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == board.ranks) {
@@ -86,8 +87,8 @@ inline void meet(Board& board, bool crowded) {
     board.generation.store(generation + 1, std::memory_order_release);
     return;
   }
-  while (board.generation.load(std::memory_order_acquire) == generation) {
-    if (crowded) {
+  for (int looks = 0; board.generation.load(std::memory_order_acquire) == generation; ++looks) {
+    if (crowded || looks > 20'000) {
       ::sched_yield();
     }
   }

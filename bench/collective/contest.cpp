@@ -48,7 +48,8 @@ std::vector<Entrant> findEntrants(const std::vector<std::string>& names, int ran
                                   std::vector<Absentee>& absent) {
   std::vector<Entrant> entrants;
   for (const std::string& name : names) {
-    const std::string program = str(folder, "/compare_", name);
+    const bool isRegistered = name == kRegistered;
+    const std::string program = str(folder, "/compare_", isRegistered ? "unisono" : name);
     const bool isMpi = name == "openmpi" || name == "mpich";
     const std::string mpirun = isMpi ? findProgram(str("mpirun.", name)) : "";
     if (!isThere(program)) {
@@ -62,6 +63,9 @@ std::vector<Entrant> findEntrants(const std::vector<std::string>& names, int ran
       const std::uint16_t port = freePort();
       for (int rank = 0; rank < ranks; ++rank) {
         entrant.commands.push_back(asRank(rank, ranks, port, scratch, program));
+        if (isRegistered) {
+          entrant.commands.back().emplace_back("registered");
+        }
       }
       entrants.push_back(std::move(entrant));
     }

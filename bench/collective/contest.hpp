@@ -27,8 +27,12 @@ struct Absentee {
   std::string why;
 };
 
-/// Those of `names` (unisono, openmpi, mpich, gloo) that can be started with `ranks` ranks; the
-/// programs of contestants are in `folder`, beside the comparison's own. `scratch` is for files.
+/// unisono again, with vectors in memory that it has allocated itself.
+inline constexpr const char* kRegistered = "in place";
+
+/// Those of `names` (unisono, kRegistered, openmpi, mpich, gloo) that can be started with `ranks`
+/// ranks; the programs of contestants are in `folder`, beside the comparison's own. `scratch` is
+/// for files.
 std::vector<Entrant> findEntrants(const std::vector<std::string>& names, int ranks,
                                   const std::string& folder, const std::string& scratch,
                                   std::vector<Absentee>& absent);

@@ -34,6 +34,13 @@ class Contestant {
   virtual void barrier() = 0;
   virtual void send(const float* data, std::size_t count, int to) = 0;
   virtual void receive(float* data, std::size_t count, int from) = 0;
+
+  /// Memory for `count` floats.
+  virtual std::shared_ptr<float> allocate(std::size_t count) {
+    constexpr auto kPage = std::align_val_t(4096);
+    return {static_cast<float*>(::operator new(count * sizeof(float), kPage)),
+            [](float* data) { ::operator delete(data, kPage); }};
+  }
 };
 
 class Member {
@@ -75,16 +82,11 @@ class Member {
   }
 
  private:
-  static constexpr std::size_t kAlignment = 4096;
-  struct Free {
-    void operator()(float* data) const { ::operator delete(data, std::align_val_t(kAlignment)); }
-  };
-  using Buffer = std::unique_ptr<float, Free>;
+  using Buffer = std::shared_ptr<float>;
 
-  static Buffer makeBuffer(std::size_t count) {
-    const std::size_t bytes = (count + 1) * sizeof(float);
-    Buffer buffer(static_cast<float*>(::operator new(bytes, std::align_val_t(kAlignment))));
-    std::memset(buffer.get(), 0, bytes);
+  Buffer makeBuffer(std::size_t count) {
+    Buffer buffer = contestant_.allocate(count + 1);
+    std::memset(buffer.get(), 0, (count + 1) * sizeof(float));
     return buffer;
   }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/str.hpp"
+#include "collective/direct.hpp"
 #include "collective/shares.hpp"
 #include "reduction/copy.hpp"
 
@@ -51,9 +52,14 @@ void shareBlocks(shm::Arena& arena, ConstBlock mine, std::span<const Block> take
   const std::size_t chunk = std::max<std::size_t>(shareChunk(largest, arena.mostChunk()), 1);
   const std::size_t rounds = std::max<std::size_t>(roundsFor(largest, chunk), 1);
   const bool gives = std::find(givers.begin(), givers.end(), me) != givers.end();
+  const bool bySlots = gives && !arena.isReachable();
+  Direct direct(arena);
+  if (gives && arena.isReachable()) {
+    arena.arriveInPlace();
+  }
   arena.useSlots(chunk, rounds);
   for (std::size_t round = 0; round < rounds; ++round) {
-    if (gives) {
+    if (bySlots) {
       const Range part = roundOf(mine.size(), chunk, round);
       arena.awaitRoom(round);
       copyBytes(arena.slot(me, round), mine.data() + part.begin, part.size);
@@ -61,7 +67,11 @@ void shareBlocks(shm::Arena& arena, ConstBlock mine, std::span<const Block> take
     }
     for (const int peer : givers) {
       const Block& block = take[static_cast<std::size_t>(peer)];
-      if (peer == me || (round > 0 && block.size() <= round * chunk)) {
+      if (peer == me || (round > 0 && (block.size() <= round * chunk || direct.has(peer)))) {
+        continue;
+      }
+      if (round == 0 && direct.await(peer, block.size())) {
+        copyBytes(block.data(), direct.at(peer), block.size());
         continue;
       }
       const Range part = roundOf(block.size(), chunk, round);
@@ -75,6 +85,7 @@ void shareBlocks(shm::Arena& arena, ConstBlock mine, std::span<const Block> take
   if (gives) {
     copyOwn(take[static_cast<std::size_t>(me)], mine);
   }
+  direct.leave();
 }
 
 namespace {
@@ -85,7 +96,7 @@ class Deal {
  public:
   Deal(shm::Arena& arena, std::span<const ConstBlock> give, std::span<const Block> take,
        std::span<const int> givers)
-      : arena_(arena), give_(give), take_(take), givers_(givers) {
+      : arena_(arena), give_(give), take_(take), givers_(givers), direct_(arena) {
     const auto ranks = static_cast<std::size_t>(arena.size());
     table_ = roundUp(ranks * sizeof(std::uint64_t));
     // The same on all ranks, who know only the sizes of their own blocks.
@@ -100,7 +111,7 @@ class Deal {
     // Always the ring: whether small slots would do, a rank cannot know of the others.
     arena_.useSlots(arena_.mostChunk(), 2);
     for (std::size_t round = 0; round < rounds_; ++round) {
-      if (gives) {
+      if (gives && (round == 0 || !arena_.isReachable())) {
         fill(round);
       }
       for (const int peer : givers_) {
@@ -115,6 +126,7 @@ class Deal {
     if (gives) {
       copyOwn(take_[static_cast<std::size_t>(me)], give_[static_cast<std::size_t>(me)]);
     }
+    direct_.leave();
   }
 
  private:
@@ -125,7 +137,7 @@ class Deal {
       const std::uint64_t size = give_[peer].size();
       std::memcpy(slot + peer * sizeof size, &size, sizeof size);
       const Range part = roundOf(size, piece_, round);
-      if (static_cast<int>(peer) != arena_.rank()) {
+      if (static_cast<int>(peer) != arena_.rank() && !arena_.isReachable()) {
         copyBytes(slot + table_ + peer * piece_, give_[peer].data() + part.begin, part.size);
       }
     }
@@ -134,7 +146,7 @@ class Deal {
 
   void read(int peer, std::size_t round) {
     const Block& block = take_[static_cast<std::size_t>(peer)];
-    if (round > 0 && block.size() <= round * piece_) {
+    if (round > 0 && (block.size() <= round * piece_ || direct_.has(peer))) {
       return;
     }
     arena_.awaitArrival(peer, round);
@@ -151,14 +163,33 @@ class Deal {
                                      .text = str("rank ", peer, " gives ", size, " bytes to rank ",
                                                  me, ", which expects ", block.size())}));
     }
+    if (round == 0 && readInPlace(peer, slot, block)) {
+      return;
+    }
     const Range part = roundOf(block.size(), piece_, round);
     copyBytes(block.data() + part.begin, slot + table_ + me * piece_, part.size);
+  }
+
+  /// Whole, if the peer's blocks lie where this rank can reach them, one after the other.
+  bool readInPlace(int peer, const std::byte* table, const Block& block) {
+    std::uint64_t before = 0;
+    for (int other = 0; other < arena_.rank(); ++other) {
+      std::uint64_t size = 0;
+      std::memcpy(&size, table + static_cast<std::size_t>(other) * sizeof size, sizeof size);
+      before += size;
+    }
+    if (!direct_.await(peer, before + block.size())) {
+      return false;
+    }
+    copyBytes(block.data(), direct_.at(peer) + before, block.size());
+    return true;
   }
 
   shm::Arena& arena_;
   const std::span<const ConstBlock> give_;
   const std::span<const Block> take_;
   const std::span<const int> givers_;
+  Direct direct_;
   std::size_t table_ = 0;
   std::size_t piece_ = 0;
   std::size_t rounds_ = 0;

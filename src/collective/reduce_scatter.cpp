@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "collective/direct.hpp"
 #include "collective/shares.hpp"
 #include "collective/sources.hpp"
 #include "reduction/copy.hpp"
@@ -20,6 +21,11 @@ void reduceScatterSlots(shm::Arena& arena, std::span<const ConstBlock> give, Blo
   const std::size_t piece = std::clamp<std::size_t>((largest + 63) / 64 * 64, 64, most);
   const std::size_t rounds = std::max<std::size_t>(roundsFor(largest, piece), 1);
   arena.useSlots(piece * give.size(), rounds);
+  std::size_t before = 0;  // bytes of each rank's blocks in front of the one that is reduced here
+  for (std::size_t peer = 0; peer < me; ++peer) {
+    before += give[peer].size();
+  }
+  Direct direct(arena);
 
   const auto copyIn = [&](std::size_t round) {
     arena.awaitRoom(round);
@@ -33,15 +39,21 @@ void reduceScatterSlots(shm::Arena& arena, std::span<const ConstBlock> give, Blo
     arena.arrive(round);
   };
   Sources sources(arena.size());
-  copyIn(0);
+  if (arena.isReachable()) {
+    arena.arriveInPlace();
+  } else {
+    copyIn(0);
+  }
   for (std::size_t round = 0; round < rounds; ++round) {
-    if (round + 1 < rounds) {
+    if (round + 1 < rounds && !arena.isReachable()) {
       copyIn(round + 1);
     }
     const Range part = roundOf(out.size(), piece, round);
     for (int peer = 0; peer < arena.size(); ++peer) {
       if (peer == arena.rank()) {
         sources.set(peer, give[me].data() + part.begin);
+      } else if (round == 0 ? direct.await(peer, before + out.size()) : direct.has(peer)) {
+        sources.set(peer, direct.at(peer) + before + part.begin);
       } else {
         arena.awaitArrival(peer, round);
         sources.set(peer, arena.slot(peer, round) + me * piece);
@@ -54,6 +66,7 @@ void reduceScatterSlots(shm::Arena& arena, std::span<const ConstBlock> give, Blo
       arena.release(round);
     }
   }
+  direct.leave();
 }
 
 }  // namespace unisono

@@ -52,6 +52,10 @@ WorkPtr Group::barrier(const CallOptions& options) {
   return run({.type = OpType::BARRIER}, options);
 }
 
+Tensor Group::allocate(std::int64_t count, DType type) {
+  return group_->backend(DeviceType::CPU)->allocateTensor(count, type);
+}
+
 std::optional<Group> Group::split(std::optional<int> color) {
   return handleOf(splitByColor(*group_, color));
 }

@@ -195,13 +195,22 @@ TEST(SegmentTest, MoreMemoryIsTheSameForAll) {
   ThreadWorld world(3);
   std::vector<std::span<std::byte>> more(3);
   onThreads(3, [&](int rank) {
-    more[static_cast<std::size_t>(rank)] =
-        world.segment(rank).extend(1, 1 << 20, Deadline::after(10s));
+    if (rank != 0) {  // who need not have asked for it itself
+      more[static_cast<std::size_t>(rank)] =
+          world.segment(rank).extend(kRingExtension, Deadline::after(10s));
+    }
   });
+  more[0] = world.segment(0).extend(kRingExtension, Deadline::after(10s));
 
-  EXPECT_EQ(more[0].size(), 1U << 20U);
+  EXPECT_EQ(more[0].size(), Layout{3}.ringBytes());
   more[0][77] = std::byte{9};
   EXPECT_EQ(more[2][77], std::byte{9});
+}
+
+TEST(SegmentTest, MemoryThatDoesNotExistIsRefused) {
+  ThreadWorld world(2);
+  EXPECT_THAT(test::textOf<DistError>([&] { world.segment(1).extend(99, Deadline::after(10s)); }),
+              HasSubstr("there is no such memory"));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ using unisono::Tensor;
 
 class UnisonoRank final : public unisono::bench::Contestant {
  public:
+  explicit UnisonoRank(bool registered) : registered_(registered) {}
   int rank() const override { return world_.rank(); }
   int size() const override { return world_.size(); }
   void allReduce(float* data, std::size_t count) override {
@@ -35,17 +36,26 @@ class UnisonoRank final : public unisono::bench::Contestant {
   void receive(float* data, std::size_t count, int from) override {
     world_.recv(std::span(data, count), from);
   }
+  std::shared_ptr<float> allocate(std::size_t count) override {
+    if (!registered_) {
+      return Contestant::allocate(count);
+    }
+    const auto tensor = std::make_shared<Tensor>(world_.allocate(static_cast<std::int64_t>(count)));
+    return {tensor, tensor->dataAs<float>()};
+  }
 
  private:
   std::size_t ranks() const { return static_cast<std::size_t>(world_.size()); }
+  const bool registered_;
   unisono::Group world_ = unisono::init();
 };
 
 }  // namespace
 
-int main() {
+/// With a word behind it, vectors lie in memory that unisono has allocated.
+int main(int argc, char** /*argv*/) {
   try {
-    UnisonoRank rank;
+    UnisonoRank rank(argc > 1);
     return unisono::bench::serveBoard(rank);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -119,7 +119,7 @@ class UNISONO_API Backend : public CollectiveApi<Backend> {
   virtual ErrorType error() const;
 
   /// Memory that operations of this backend handle better than any other: one row of `count`
-  /// elements; of 2 * count real ones for a complex type.
+  /// elements, all 0.
   virtual bool supportsTensorAlloc(Device device) const;
   virtual Tensor allocateTensor(std::int64_t count, DType type);
 

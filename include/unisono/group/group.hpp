@@ -126,6 +126,11 @@ class UNISONO_API Group {
   /// Returns when everybody has called it.
   WorkPtr barrier(const CallOptions& options = {});
 
+  /// `count` zeros in memory that the other ranks reach where it is: operations on them copy
+  /// nothing in between. All of it counts, whether by this tensor or by spans of it. It goes with
+  /// the last copy of the tensor, also after the group. Throws DistError (RESOURCE, LIMIT).
+  Tensor allocate(std::int64_t count, DType type = DType::FLOAT32);
+
   /// A group of those who give the same `color`, in the order of their ranks here; every rank calls
   /// it. None for who gives nothing.
   std::optional<Group> split(std::optional<int> color);

@@ -1,5 +1,6 @@
 #include "backend/native/executor.hpp"
 
+#include <algorithm>
 #include <new>
 #include <numeric>
 
@@ -22,6 +23,11 @@ std::vector<int> ranksUpTo(int size) {
 std::uint32_t folded(std::uint64_t signature) noexcept {
   return static_cast<std::uint32_t>(signature ^ (signature >> 32U));
 }
+
+/// From here on places are exchanged. Smaller tensors are sooner copied, and may be left to
+/// algorithms in which nobody arrives.
+constexpr std::size_t kDirectFrom =
+    std::max(shm::kSmallSlot, shm::kLlLines * shm::LlLine::kPayload) + 1;
 
 ConstBlock part(ConstBlock whole, std::size_t index, std::size_t size) noexcept {
   return whole.subspan(index * size, size);
@@ -133,7 +139,7 @@ void Executor::dispatch(CollectiveArgs& args) {
                            .op = std::string(opName(args.type))});
 }
 
-void Executor::begin(const CollectiveArgs& args) {
+void Executor::begin(const CollectiveArgs& args, ConstBlock given) {
   const Tensor* tensor = args.anyTensor();
   arena_.begin(
       {.name = opName(args.type),
@@ -143,7 +149,8 @@ void Executor::begin(const CollectiveArgs& args) {
        .reduceOp = static_cast<std::uint8_t>(args.reduceOp.type()),
        .root = args.root,
        .count = tensor == nullptr ? 0 : static_cast<std::uint64_t>(tensor->numel()),
-       .timeout = timeout_});
+       .timeout = timeout_,
+       .place = given.size() < kDirectFrom ? shm::Place{} : arena_.registered().find(given)});
 }
 
 ConstBlock Executor::contribution(const CollectiveArgs& args, const Tensor& tensor) {
@@ -160,9 +167,12 @@ ConstBlock Executor::contribution(const CollectiveArgs& args, const Tensor& tens
 /// Picks and runs an algorithm: an operation of its own.
 void Executor::runReduction(const CollectiveArgs& args, const AllreduceData& data,
                             const Reduction& reduction) {
-  begin(args);
   const bool all = data.taker == AllreduceData::kAll;
-  if (data.elements > 0) {
+  const bool inPlace = all && data.in == data.out;
+  begin(args,
+        inPlace ? ConstBlock(data.in, data.elements * reduction.elementSize()) : ConstBlock());
+  const bool done = arena_.isReachable() && allreduceDirect(arena_, data, reduction);
+  if (data.elements > 0 && !done) {
     const AllreduceAlgorithm& algorithm =
         selector_.allreduce({.bytes = data.elements * reduction.elementSize(),
                              .elementSize = reduction.elementSize(),
@@ -243,7 +253,7 @@ void Executor::broadcast(const CollectiveArgs& args) {
   const ConstBlock mine = isRoot(args) ? readable(tensor, scratch_) : ConstBlock();
   std::vector<Block> take(ranks());
   take[static_cast<std::size_t>(args.root)] = output.block();
-  begin(args);
+  begin(args, mine);
   shareBlocks(arena_, mine, take, std::span(&args.root, 1));
   arena_.end(false);
   for (const Tensor& each : args.outputs) {
@@ -269,8 +279,9 @@ void Executor::allgather(const CollectiveArgs& args) {
       outputs.emplace_back(tensor, scratch_);
       take.push_back(outputs.back().block());
     }
-    begin(args);
-    shareBlocks(arena_, readable(args.inputs[0], scratch_), take, everybody_);
+    const ConstBlock mine = readable(args.inputs[0], scratch_);
+    begin(args, mine);
+    shareBlocks(arena_, mine, take, everybody_);
     arena_.end(true);
     for (const OutputBlock& output : outputs) {
       output.deliver();
@@ -308,8 +319,9 @@ void Executor::allgatherSingle(const CollectiveArgs& args, const Tensor& output,
                                const Tensor& input) {
   const OutputBlock out(output, scratch_);
   const std::vector<Block> take = rowsOf(out.block(), output, {}, ranks());
-  begin(args);
-  shareBlocks(arena_, readable(input, scratch_), take, everybody_);
+  const ConstBlock mine = readable(input, scratch_);
+  begin(args, mine);
+  shareBlocks(arena_, mine, take, everybody_);
   arena_.end(true);
   out.deliver();
 }
@@ -322,9 +334,9 @@ void Executor::gather(const CollectiveArgs& args) {
     take[peer] = outputs.back().block();
   }
   const int me = arena_.rank();
-  begin(args);
-  shareBlocks(arena_, readable(args.inputs[0], scratch_), take,
-              isRoot(args) ? std::span(everybody_) : std::span(&me, 1));
+  const ConstBlock mine = readable(args.inputs[0], scratch_);
+  begin(args, mine);
+  shareBlocks(arena_, mine, take, isRoot(args) ? std::span(everybody_) : std::span(&me, 1));
   arena_.end(isRoot(args));
   for (const OutputBlock& output : outputs) {
     output.deliver();
@@ -346,9 +358,9 @@ void Executor::scatter(const CollectiveArgs& args) {
 }
 
 void Executor::reduceBlocks(const CollectiveArgs& args, std::span<const ConstBlock> give,
-                            const Tensor& output) {
+                            const Tensor& output, ConstBlock given) {
   const OutputBlock out(output, scratch_);
-  begin(args);
+  begin(args, given);
   reduceScatterSlots(arena_, give, out.block(),
                      Reduction::of(output.dtype(), args.reduceOp, arena_.size()));
   arena_.end(true);
@@ -370,7 +382,7 @@ void Executor::reduceScatterSingle(const CollectiveArgs& args, const Tensor& out
   for (std::size_t peer = 0; peer < ranks(); ++peer) {
     give.push_back(part(whole, peer, output.bytes()));
   }
-  reduceBlocks(args, give, output);
+  reduceBlocks(args, give, output, whole);
 }
 
 void Executor::alltoall(const CollectiveArgs& args) {
@@ -393,9 +405,10 @@ void Executor::alltoall(const CollectiveArgs& args) {
 void Executor::alltoallSingle(const CollectiveArgs& args) {
   const Tensor& input = args.inputs[0];
   const OutputBlock output(args.outputs[0], scratch_);
-  const auto give = rowsOf(readable(input, scratch_), input, args.inputSplits, ranks());
+  const ConstBlock whole = readable(input, scratch_);
+  const auto give = rowsOf(whole, input, args.inputSplits, ranks());
   const auto take = rowsOf(output.block(), args.outputs[0], args.outputSplits, ranks());
-  begin(args);
+  begin(args, whole);
   dealBlocks(arena_, give, take, everybody_);
   arena_.end(true);
   output.deliver();

@@ -29,7 +29,8 @@ class Executor {
 
  private:
   void dispatch(CollectiveArgs& args);
-  void begin(const CollectiveArgs& args);
+  /// `given`: what this rank lets the others read where it is, if that is where they can reach it.
+  void begin(const CollectiveArgs& args, ConstBlock given = {});
   void allreduce(const CollectiveArgs& args);
   void allreduceOne(const CollectiveArgs& args, const Tensor& tensor);
   void allreduceMany(const CollectiveArgs& args, bool coalesced);
@@ -46,8 +47,9 @@ class Executor {
   void allgatherSingle(const CollectiveArgs& args, const Tensor& output, const Tensor& input);
   void reduceScatter(const CollectiveArgs& args);
   void reduceScatterSingle(const CollectiveArgs& args, const Tensor& output, const Tensor& input);
+  /// `given`: all of `give`, if they lie one after the other.
   void reduceBlocks(const CollectiveArgs& args, std::span<const ConstBlock> give,
-                    const Tensor& output);
+                    const Tensor& output, ConstBlock given = {});
   void alltoall(const CollectiveArgs& args);
   void alltoallSingle(const CollectiveArgs& args);
   void barrier(const CollectiveArgs& args);

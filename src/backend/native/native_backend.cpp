@@ -6,6 +6,7 @@
 #include "backend/native/lane_call.hpp"
 #include "backend/native/mail_work.hpp"
 #include "backend/native/monitored_barrier.hpp"
+#include "base/check.hpp"
 #include "base/host.hpp"
 #include "base/str.hpp"
 
@@ -221,6 +222,20 @@ void NativeBackend::shutdown() {
   static_cast<void>(lane_.drain(Deadline::after(kTimeToFail)));
   segment_->leave();
   throw late;
+}
+
+bool NativeBackend::supportsTensorAlloc(Device device) const {
+  return device.type == DeviceType::CPU;
+}
+
+Tensor NativeBackend::allocateTensor(std::int64_t count, DType type) {
+  madeIn_.check("group");
+  UNISONO_CHECK(count >= 0, "a tensor cannot have ", count, " elements");
+  std::size_t bytes = 0;
+  UNISONO_CHECK(!__builtin_mul_overflow(static_cast<std::size_t>(count), elementSize(type), &bytes),
+                "a tensor of ", count, " elements is larger than any memory");
+  std::shared_ptr<std::byte> memory = arena_.registered().allocate(bytes);
+  return {memory.get(), type, Dims{count}, Device{}, memory};
 }
 
 ErrorType NativeBackend::error() const {

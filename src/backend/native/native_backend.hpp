@@ -30,6 +30,9 @@ class NativeBackend final : public Backend {
   void abort(std::exception_ptr reason) override;
   void shutdown() override;
   ErrorType error() const override;
+  bool supportsTensorAlloc(Device device) const override;
+  /// Registered memory: operations of this group let peers reach it where it is.
+  Tensor allocateTensor(std::int64_t count, DType type) override;
 
  private:
   class NativeWork;

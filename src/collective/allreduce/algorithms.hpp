@@ -40,4 +40,9 @@ void allreduceFlat(shm::Arena& arena, const AllreduceData& data, const Reduction
 /// rounds that overlap. Best for three ranks and more: each byte is reduced once.
 void allreduceSlices(shm::Arena& arena, const AllreduceData& data, const Reduction& reduction);
 
+/// Everybody reduces one share of all vectors where they lie, for all: nothing is copied. For an
+/// all-reduce in place of a vector that was announced with its place. False when those of others
+/// were not: then nothing has happened, and another one is to be taken.
+bool allreduceDirect(shm::Arena& arena, const AllreduceData& data, const Reduction& reduction);
+
 }  // namespace unisono

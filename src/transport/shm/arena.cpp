@@ -8,17 +8,7 @@
 namespace unisono::shm {
 namespace {
 
-constexpr std::size_t kKiB = 1024;
 constexpr std::uint32_t kMixer = 0x9E37'79B1U;  // odd: different calls stay different
-
-/// 1 MiB per rank for two ranks; above that less, so that many ranks do not need much.
-std::size_t chunkFor(int ranks) {
-  if (ranks <= 2) {
-    return 128 * kKiB;
-  }
-  const std::size_t share = 4096 * kKiB / static_cast<std::size_t>(ranks);
-  return std::clamp(share / kKiB * kKiB, 16 * kKiB, 64 * kKiB);
-}
 
 }  // namespace
 
@@ -28,8 +18,8 @@ Arena::Arena(Segment& segment, ArenaOptions options)
       size_(segment.size()),
       mine_(segment.block(segment.rank())),
       wait_(segment, options.cores, std::move(options.globalRanks), options.describe),
-      mostChunk_(chunkFor(segment.size())),
-      ringDepth_(4) {}
+      registered_(segment),
+      mostChunk_(Layout{static_cast<std::size_t>(segment.size())}.ringChunk()) {}
 
 void Arena::begin(const Announcement& what) {
   seq_ += 1;
@@ -49,6 +39,9 @@ void Arena::begin(const Announcement& what) {
   post.reduceOp = what.reduceOp;
   post.root = what.root;
   post.count = what.count;
+  post.block = what.place.block;
+  post.offset = what.place.offset;
+  isReachable_ = what.place.block != 0;
   // Release: who sees the number also sees the rest.
   post.seq.store(seq_, std::memory_order_release);
   // Read by others after they have seen this rank's position, which is published later.
@@ -107,17 +100,16 @@ void Arena::useSlots(std::size_t chunk, std::size_t rounds) {
   if (ring_.empty()) [[unlikely]] {
     makeRing();
   }
-  const std::size_t half = ringDepth_ * mostChunk_;
+  const std::size_t half = kRingDepth * mostChunk_;
   slots_ = ring_.data() + (seq_ & 1U) * half;
   slotsPerRank_ = 2 * half;
   chunk_ = chunk;
-  depth_ = ringDepth_;
+  depth_ = kRingDepth;
 }
 
 void Arena::makeRing() {
-  const std::size_t bytes = static_cast<std::size_t>(size_) * 2 * ringDepth_ * mostChunk_;
   try {
-    ring_ = segment_.extend(kRingExtension, bytes, Deadline::after(wait_.operation().timeout));
+    ring_ = segment_.extend(kRingExtension, Deadline::after(wait_.operation().timeout));
   } catch (const DistError& error) {
     wait_.throwCauseHere(wait_.fail({.reason = error.reason(),
                                      .culprit = rank_,
@@ -137,7 +129,7 @@ void Arena::makeRing() {
 
 bool Arena::awaitArrival(int peer, std::size_t round, const Deadline& deadline) {
   const std::atomic<Position>& position = segment_.block(peer).arrival.position;
-  const Position wanted = positionOf(seq_, round + 1);
+  const Position wanted = at(round);
   // Acquire: what the peer wrote before it arrived.
   const bool arrived = wait_.untilOr(
       peer, deadline, [&] { return reached(position.load(std::memory_order_acquire), wanted); });
@@ -147,11 +139,35 @@ bool Arena::awaitArrival(int peer, std::size_t round, const Deadline& deadline) 
   return arrived;
 }
 
+std::byte* Arena::awaitPlace(int peer, std::size_t bytes) {
+  const RankBlock& block = segment_.block(peer);
+  const Position wanted = positionOf(seq_, 1);
+  wait_.until(peer, [&] {
+    return reached(block.arrival.position.load(std::memory_order_acquire), wanted);
+  });
+  checkSignature(peer);
+  const Post& post = block.posts[seq_ % kPosts];
+  const Place place{.block = post.block, .offset = post.offset};
+  if (place.block == 0) {
+    return nullptr;
+  }
+  try {
+    return registered_.reach(peer, place, bytes, Deadline::after(wait_.operation().timeout)).data();
+  } catch (const DistError& error) {
+    wait_.checkFailed();
+    wait_.throwCauseHere(wait_.fail({.reason = error.reason(),
+                                     .culprit = peer,
+                                     .reporter = rank_,
+                                     .seq = seq_,
+                                     .text = error.facts().what}));
+  }
+}
+
 void Arena::awaitRoom(std::size_t round) {
   if (round < depth_) {
     return;  // begin() has seen to it
   }
-  const Position wanted = positionOf(seq_, round + 1 - depth_);
+  const Position wanted = at(round - depth_);
   for (int peer = 0; peer < size_; ++peer) {
     const std::atomic<Position>& done = segment_.block(peer).done;
     if (peer != rank_) {

@@ -1,10 +1,12 @@
 // Arena: a group's shared memory, as the algorithms of collectives see it.
 //
 // An operation is opened with begin() and closed with end(). In between a rank fills slots of its
-// own, says that it has arrived, waits for the arrival of others and reads their slots. Slots come
-// in two sets, for operations of even and odd number. A rank begins operation k only when everybody
-// has finished k - 2 (which it usually knows: who has been heard in k - 1 has finished k - 2), so
-// the set it fills is read by nobody any more. Long operations go through a few slots in rounds.
+// own, says that it has arrived, waits for the arrival of others and reads their slots. What lies
+// in registered memory needs no slots: its rank announces the place, and others go there. Slots
+// come in two sets, for operations of even and odd number. A rank begins operation k only when
+// everybody has finished k - 2 (which it usually knows: who has been heard in k - 1 has finished k
+// - 2), so the set it fills is read by nobody any more. Long operations go through a few slots in
+// rounds.
 //
 // Thread safety: one thread at a time, the one that drives the group's operations.
 #pragma once
@@ -16,6 +18,7 @@
 #include <vector>
 
 #include "transport/shm/peer_wait.hpp"
+#include "transport/shm/registered_memory.hpp"
 
 namespace unisono::shm {
 
@@ -29,6 +32,7 @@ struct Announcement {
   std::int32_t root = -1;
   std::uint64_t count = 0;
   Milliseconds timeout{};
+  Place place = {};  // of what this rank gives, if others can reach it there
 };
 
 struct ArenaOptions {
@@ -68,13 +72,11 @@ class Arena {
   /// Returns when nobody reads any more what was in this rank's slot of `round` before.
   void awaitRoom(std::size_t round);
   /// This rank's slot of `round` may be read.
-  void arrive(std::size_t round) {
-    wait_.publish(mine_.arrival.position, positionOf(seq_, round + 1));
-  }
+  void arrive(std::size_t round) { wait_.publish(mine_.arrival.position, at(round)); }
   /// Returns when rank `peer` has filled its slot of `round`; throws when it does something else.
   void awaitArrival(int peer, std::size_t round) {
     const Arrival& arrival = segment_.block(peer).arrival;
-    const Position wanted = positionOf(seq_, round + 1);
+    const Position wanted = at(round);
     // Acquire: what the peer wrote before it arrived.
     wait_.until(peer,
                 [&] { return reached(arrival.position.load(std::memory_order_acquire), wanted); });
@@ -83,17 +85,31 @@ class Arena {
   /// The same, but only until `deadline`; whether it has. A deadline that passes ends nothing.
   bool awaitArrival(int peer, std::size_t round, const Deadline& deadline);
   /// This rank has read everybody's slots of `round`.
-  void release(std::size_t round) { wait_.publish(mine_.done, positionOf(seq_, round + 1)); }
+  void release(std::size_t round) { wait_.publish(mine_.done, at(round)); }
 
   /// The same for results that were put into slots after everybody had arrived.
-  void publishResult(std::size_t round) {
-    wait_.publish(mine_.reduced, positionOf(seq_, round + 1));
-  }
+  void publishResult(std::size_t round) { wait_.publish(mine_.reduced, at(round)); }
   void awaitResult(int peer, std::size_t round) {
     const std::atomic<Position>& reduced = segment_.block(peer).reduced;
-    const Position wanted = positionOf(seq_, round + 1);
+    const Position wanted = at(round);
     wait_.until(peer, [&] { return reached(reduced.load(std::memory_order_acquire), wanted); });
   }
+
+  // --- registered memory ---
+
+  RegisteredMemory& registered() noexcept { return registered_; }
+  /// Whether others go to where this rank's data is: it was announced with its place.
+  bool isReachable() const noexcept { return isReachable_; }
+  /// This rank's data may be read, or written, where it is. Before any slot of its is filled.
+  void arriveInPlace() { wait_.publish(mine_.arrival.position, positionOf(seq_, 1)); }
+  /// Where `bytes` bytes of rank `peer` are, once it has arrived; null when they come by slots.
+  std::byte* awaitPlace(int peer, std::size_t bytes);
+  /// This rank has done with the data of all others, wherever it was; before end().
+  void leaveAll() { wait_.publish(mine_.done, positionOf(seq_ + 1, 0)); }
+  /// Returns when all others have, and nobody goes to this rank's data any more.
+  void awaitAllLeft() { awaitFinished(seq_); }
+  /// Throws what ended the group, if something did: before others' memory is written to.
+  void checkAlive() { wait_.checkFailed(); }
 
   // --- lines, in which data and flag travel together ---
 
@@ -140,6 +156,8 @@ class Arena {
       wait_.throwMismatch(peer);
     }
   }
+  /// The position of a rank whose slot of `round` is filled. The first is for those without.
+  Position at(std::size_t round) const noexcept { return positionOf(seq_, round + 2); }
   void makeRing();
   void awaitFinished(std::uint64_t seq);
   void forgetLines() noexcept;
@@ -154,9 +172,10 @@ class Arena {
   const int size_;
   RankBlock& mine_;
   PeerWait wait_;
+  RegisteredMemory registered_;
   const std::size_t mostChunk_;
-  const std::size_t ringDepth_;
   std::uint64_t seq_ = 0;
+  bool isReachable_ = false;
   std::uint64_t allFinished_ = 0;  // everybody is known to have finished this operation
   std::span<std::byte> ring_;
   std::byte* slots_ = nullptr;

@@ -107,18 +107,20 @@ class Host {
     return "";
   }
 
-  /// The ring is made by rank 0's own call, which may still be to come; inboxes are made here.
+  /// Makes it if it is not there yet.
   Monitor::Answer extension(SharedMapping& mapping, std::string_view bytes) const {
     const std::uint32_t number = ByteReader(bytes).number<std::uint32_t>().value_or(0);
-    if (number >= kFirstInbox && number - kFirstInbox < root_.size) {
-      try {
-        mapping.makeExtension(number, Layout{root_.size}.inboxBytes());
-      } catch (const DistError& error) {
-        return refusal(error.facts().what);
-      }
+    const std::size_t wanted = Layout{root_.size}.extensionBytes(number);
+    if (wanted == 0) {
+      return refusal("there is no such memory");
+    }
+    try {
+      mapping.makeExtension(number, wanted);
+    } catch (const DistError& error) {
+      return refusal(error.facts().what);
     }
     const auto [fd, size] = mapping.extensionDescriptor(number);
-    return fd < 0 ? Monitor::Answer{"W", -1} : memory(fd, size);
+    return memory(fd, size);
   }
 
   std::weak_ptr<SharedMapping> mapping_;

@@ -8,6 +8,7 @@
 // docs/wire/shm_layout.md describes the same in prose.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -67,6 +68,20 @@ struct ProofWord {
   std::uint64_t value[2];
 };
 
+/// Where a tensor lies in the registered memory of its rank.
+struct Place {
+  std::uint32_t block = 0;  // its number; 0: nowhere, it is ordinary memory
+  std::uint64_t offset = 0;
+};
+
+/// The registered memory of a rank: whom to ask for it, and which blocks there are.
+inline constexpr std::size_t kMostBlocks = 64;
+struct BlockList {
+  char socket[64];  // of its monitor, then zeros; written before the first place is announced
+  char cookie[32];
+  std::atomic<std::uint32_t> live[kMostBlocks];  // by number modulo kMostBlocks; 0: none
+};
+
 /// What a rank is doing, told before it does anything: for those who find that it is something
 /// else than what they do, and for those who tell a person whom they wait for.
 struct alignas(64) Post {
@@ -77,9 +92,11 @@ struct alignas(64) Post {
   std::uint8_t reduceOp;
   std::uint8_t padding;
   std::int32_t root;
-  std::uint32_t padding2;
-  std::uint64_t count;  // elements
+  std::uint32_t block;   // of its place
+  std::uint64_t count;   // elements
+  std::uint64_t offset;  // of its place
 };
+static_assert(sizeof(Post) == 64);
 inline constexpr std::uint64_t kPosts = 8;  // nobody is further ahead of another
 
 /// Arrival: how far this rank's data may be read, and of which operations it is.
@@ -98,8 +115,9 @@ struct RankBlock {
   alignas(128) std::atomic<Position> reduced;  // its results may be read up to here
   alignas(128) std::atomic<Position> done;     // it has read everybody's data up to here
   alignas(128) Post posts[kPosts];
+  alignas(128) BlockList blocks;
 };
-static_assert(sizeof(RankBlock) == 128 + 5 * 128 + kPosts * 64);
+static_assert(sizeof(RankBlock) == 128 + 5 * 128 + kPosts * 64 + 384);
 
 /// A line whose last word says whether the rest is there: data and flag travel together.
 struct alignas(64) LlLine {
@@ -125,6 +143,7 @@ struct SmallSlots {
 /// pipes from all ranks to it.
 inline constexpr std::uint32_t kRingExtension = 1;
 inline constexpr std::uint32_t kFirstInbox = 2;
+inline constexpr std::size_t kRingDepth = 4;  // slots of a rank, for even and odd operations each
 
 /// Where things are in a segment of `ranks` ranks.
 struct Layout {
@@ -138,7 +157,24 @@ struct Layout {
     const std::size_t end = smallSlots() + (ranks + 1) * sizeof(SmallSlots);
     return (end + kPage - 1) / kPage * kPage;
   }
+
+  // --- extensions ---
+
+  /// The longest slot of a ring. 1 MiB per rank for two ranks; above that less, so that many ranks
+  /// do not need much.
+  std::size_t ringChunk() const noexcept {
+    constexpr std::size_t kKiB = 1024;
+    const std::size_t share = 4096 * kKiB / ranks;
+    return ranks <= 2 ? 128 * kKiB : std::clamp(share / kKiB * kKiB, 16 * kKiB, 64 * kKiB);
+  }
+  std::size_t ringBytes() const noexcept { return ranks * 2 * kRingDepth * ringChunk(); }
   std::size_t inboxBytes() const noexcept { return ranks * pipeBytes(ranks); }
+  /// 0: there is no such extension.
+  std::size_t extensionBytes(std::uint32_t number) const noexcept {
+    return number == kRingExtension                                ? ringBytes()
+           : number >= kFirstInbox && number - kFirstInbox < ranks ? inboxBytes()
+                                                                   : 0;
+  }
 };
 
 }  // namespace unisono::shm

@@ -4,7 +4,6 @@
 
 #include "base/bytes.hpp"
 #include "base/str.hpp"
-#include "base/wait.hpp"
 #include "transport/shm/formation.hpp"
 
 namespace unisono::shm {
@@ -48,43 +47,38 @@ AbortCause Segment::fail(AbortCause cause) const noexcept {
   return record.read().value_or(std::move(cause));
 }
 
-std::span<std::byte> Segment::extend(std::uint32_t number, std::size_t bytes, Deadline deadline) {
+std::span<std::byte> Segment::extend(std::uint32_t number, Deadline deadline) {
   if (const auto there = mapping_->extension(number)) {
     return *there;
   }
-  return rank_ == 0 ? mapping_->makeExtension(number, bytes) : ask(number, bytes, deadline);
+  return rank_ == 0 ? mapping_->makeExtension(number, layout_.extensionBytes(number))
+                    : ask(number, deadline);
 }
 
-/// Asks rank 0's monitor, until it has it.
-std::span<std::byte> Segment::ask(std::uint32_t number, std::size_t bytes, Deadline deadline) {
-  const std::string subject = str("group '", group_, "'");
+/// Asks rank 0's monitor.
+std::span<std::byte> Segment::ask(std::uint32_t number, Deadline deadline) {
   std::string request = "E";
   ByteWriter(request).number(number);
-  for (;;) {
-    Result<LocalMessage> reply =
-        askMonitor(mapping_->rootSocket(), mapping_->cookie(), request, deadline);
-    if (const auto there = mapping_->extension(number)) {
-      return *there;  // another rank of this process was faster
-    }
-    if (reply.isOk() && reply.value().fd.valid()) {
-      return mapping_->addExtension(
-          number, SharedMemory::adopt(std::move(reply.value().fd), bytes, subject));
-    }
-    if (reply.isOk() && reply.value().bytes.starts_with('R')) {
-      throw DistError({.reason = Reason::RESOURCE,
-                       .what = str("rank 0 refuses: ", reply.value().bytes.substr(1)),
-                       .group = group_});
-    }
-    if (!reply.isOk() || header().abort.isSet() || deadline.expired()) {
-      return {};
-    }
-    pauseFor(Milliseconds(1), {.deadline = deadline, .subject = {}});
+  Result<LocalMessage> reply =
+      askMonitor(mapping_->rootSocket(), mapping_->cookie(), request, deadline);
+  if (const auto there = mapping_->extension(number)) {
+    return *there;  // another rank of this process was faster
   }
+  if (reply.isOk() && reply.value().fd.valid()) {
+    return mapping_->addExtension(
+        number, SharedMemory::adopt(std::move(reply.value().fd), layout_.extensionBytes(number),
+                                    str("group '", group_, "'")));
+  }
+  if (reply.isOk() && reply.value().bytes.starts_with('R')) {
+    throw DistError({.reason = Reason::RESOURCE,
+                     .what = str("rank 0 refuses: ", reply.value().bytes.substr(1)),
+                     .group = group_});
+  }
+  return {};
 }
 
 Pipe Segment::pipe(int from, int to, Deadline deadline) {
-  const std::span<std::byte> inbox =
-      extend(kFirstInbox + static_cast<std::uint32_t>(to), layout_.inboxBytes(), deadline);
+  const std::span<std::byte> inbox = extend(kFirstInbox + static_cast<std::uint32_t>(to), deadline);
   const std::size_t bytes = pipeBytes(layout_.ranks);
   return inbox.empty() ? Pipe()
                        : Pipe(inbox.subspan(static_cast<std::size_t>(from) * bytes, bytes));

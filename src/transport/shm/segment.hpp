@@ -69,10 +69,10 @@ class Segment {
   /// Where the results of small operations of many ranks go.
   SmallSlots& results() const noexcept { return smallSlots(size_); }
 
-  /// More memory that all ranks share: rank 0 makes it, the others ask for it, also before it has.
-  /// It lives as long as the segment. Empty when the group was aborted, rank 0 is gone, or time
-  /// is over; throws DistError (RESOURCE) when there is no room.
-  std::span<std::byte> extend(std::uint32_t number, std::size_t bytes, Deadline deadline);
+  /// More memory that all ranks share, as Layout says: rank 0's monitor makes it when it is first
+  /// asked for. It lives as long as the segment. Empty when rank 0 is gone or time is over; throws
+  /// DistError (RESOURCE) when there is no room.
+  std::span<std::byte> extend(std::uint32_t number, Deadline deadline);
 
   /// The pipe from one rank to another, made when it is first asked for; not open as extend().
   Pipe pipe(int from, int to, Deadline deadline);
@@ -80,7 +80,7 @@ class Segment {
  private:
   friend class Formation;
   Segment(const FormOptions& options, std::shared_ptr<SharedMapping> mapping, Monitor::Offer offer);
-  std::span<std::byte> ask(std::uint32_t number, std::size_t bytes, Deadline deadline);
+  std::span<std::byte> ask(std::uint32_t number, Deadline deadline);
   std::byte* base() const noexcept { return mapping_->memory().bytes().data(); }
 
   const int rank_;

@@ -1,0 +1,46 @@
+// Direct: data of other ranks that is reached where it is, in an operation.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "transport/shm/arena.hpp"
+
+namespace unisono {
+
+class Direct {
+ public:
+  explicit Direct(shm::Arena& arena) noexcept : arena_(arena) {}
+
+  /// Waits until rank `peer` has arrived; whether its `bytes` bytes can be reached.
+  bool await(int peer, std::size_t bytes) {
+    std::byte* const where = arena_.awaitPlace(peer, bytes);
+    if (where != nullptr) {
+      where_.resize(static_cast<std::size_t>(arena_.size()));
+      where_[static_cast<std::size_t>(peer)] = where;
+    }
+    return where != nullptr;
+  }
+
+  /// What await() has found.
+  bool has(int peer) const noexcept {
+    return !where_.empty() && where_[static_cast<std::size_t>(peer)] != nullptr;
+  }
+  std::byte* at(int peer) const noexcept { return where_[static_cast<std::size_t>(peer)]; }
+
+  /// At the end: tells those whose data was read, and waits until nobody reads this rank's.
+  void leave() {
+    if (!where_.empty() || arena_.isReachable()) {
+      arena_.leaveAll();
+    }
+    if (arena_.isReachable()) {
+      arena_.awaitAllLeft();
+    }
+  }
+
+ private:
+  shm::Arena& arena_;
+  std::vector<std::byte*> where_;  // by rank; empty while there is none
+};
+
+}  // namespace unisono
