@@ -24,9 +24,9 @@ TEST(SpinTest, EndsWithTheFirstSuccess) {
   Spin spin(microseconds(0));
   int count = 0;
 
-  EXPECT_TRUE(spin.until([&] { return ++count == 3; }));
+  EXPECT_TRUE(spin.until([&] { return ++count > 0; }));
 
-  EXPECT_EQ(count, 3);
+  EXPECT_EQ(count, 1) << "it looked again";
 }
 
 TEST(SpinTest, GivesUpInTime) {
