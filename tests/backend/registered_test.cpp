@@ -155,9 +155,11 @@ TEST_P(RegisteredTest, ReduceScatterAndAllToAllBringTheOwnParts) {
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const int ranks : {1, 2, 3, 5}) {
-    for (const Kind kind : {Kind::NONE, Kind::ALL, Kind::ODD, Kind::FIRST}) {
-      for (const std::size_t count : {100U, 512U, 519U, 70'001U}) {
+  // The longest that is small, the first that is reached where it lies, one of several rounds.
+  for (const std::size_t count : {512U, 519U, 20'001U}) {
+    all.push_back({1, Kind::ALL, count});
+    for (const int ranks : {2, 3, 5}) {
+      for (const Kind kind : {Kind::NONE, Kind::ALL, Kind::ODD, Kind::FIRST}) {
         all.push_back({ranks, kind, count});
       }
     }
