@@ -157,7 +157,7 @@ class Deal {
     if (size != block.size()) {
       shm::PeerWait& wait = arena_.wait();
       wait.throwCauseHere(wait.fail({.reason = Reason::MISMATCH,
-                                     .culprit = peer,
+                                     .culprits = {peer},
                                      .reporter = arena_.rank(),
                                      .seq = arena_.seq(),
                                      .text = str("rank ", peer, " gives ", size, " bytes to rank ",

@@ -19,6 +19,15 @@ HookHandle addTo(const std::shared_ptr<GroupState>& state, List GroupState::*lis
   });
 }
 
+/// This rank as the world counts it.
+int worldRank(const GroupState& state) {
+  const std::vector<std::shared_ptr<Backend>> all = state.allBackends();
+  if (all.empty() || all.front()->options().globalRanks.empty()) {
+    return state.rank;
+  }
+  return all.front()->options().globalRanks.at(static_cast<std::size_t>(state.rank));
+}
+
 }  // namespace
 
 std::shared_ptr<GroupState> stateOf(const ProcessGroup& group) {
@@ -156,7 +165,8 @@ void ProcessGroup::abort(std::exception_ptr reason) {
                           .hint = "make a new group: an aborted one stays unusable",
                           .group = std::move(group),
                           .rank = rank(),
-                          .world = size()}));
+                          .world = size(),
+                          .culprits = {worldRank(*state_)}}));
   }
   if (!state_->aborted.exchange(true, std::memory_order_acq_rel)) {
     runHooks(*state_->abortHooks.now(), "an abort hook", reason);

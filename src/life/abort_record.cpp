@@ -1,6 +1,7 @@
 #include "life/abort_record.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "base/wait.hpp"
@@ -19,7 +20,12 @@ bool AbortRecord::publish(const AbortCause& cause) noexcept {
     return false;
   }
   reason_ = static_cast<std::uint32_t>(cause.reason);
-  culprit_ = cause.culprit;
+  for (const int rank : cause.culprits) {
+    const auto place = static_cast<std::size_t>(rank);
+    if (place < kMostRanks) {  // also when it is negative
+      culprits_[place / 64] |= 1ULL << (place % 64);
+    }
+  }
   reporter_ = cause.reporter;
   seq_ = cause.seq;
   textSize_ = static_cast<std::uint32_t>(std::min(cause.text.size(), sizeof text_));
@@ -49,7 +55,11 @@ std::optional<AbortCause> AbortRecord::read() const {
   if (reason <= static_cast<std::uint32_t>(Reason::USAGE)) {
     cause.reason = static_cast<Reason>(reason);
   }
-  cause.culprit = culprit_;
+  for (std::size_t word = 0; word < kMostRanks / 64; ++word) {
+    for (std::uint64_t bits = culprits_[word]; bits != 0; bits &= bits - 1) {
+      cause.culprits.push_back(static_cast<int>(word * 64) + std::countr_zero(bits));
+    }
+  }
   cause.reporter = reporter_;
   cause.seq = seq_;
   cause.text.assign(text_, size);

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "unisono/base/error.hpp"
 
@@ -19,8 +20,8 @@ namespace unisono {
 /// What a record says.
 struct AbortCause {
   Reason reason = Reason::ABORTED;
-  int culprit = -1;   // rank in the group; -1 when unknown
-  int reporter = -1;  // rank that noticed
+  std::vector<int> culprits = {};  // ranks in the group; empty when unknown
+  int reporter = -1;               // rank that noticed
   std::uint64_t seq = 0;
   std::string text;
 };
@@ -34,23 +35,23 @@ class AbortRecord {
   bool isSet() const noexcept { return state_.load(std::memory_order_relaxed) != kNone; }
 
   /// What failed it. Waits some milliseconds for a writer that is not done; one that died while
-  /// writing leaves a cause without a culprit. Nothing when the group is fine.
+  /// writing leaves a cause without culprits. Nothing when the group is fine.
   std::optional<AbortCause> read() const;
 
  private:
+  static constexpr std::size_t kMostRanks = 1024;
   static constexpr std::uint32_t kNone = 0;
   static constexpr std::uint32_t kWriting = 1;
   static constexpr std::uint32_t kPublished = 2;
 
   std::atomic<std::uint32_t> state_;
   std::uint32_t reason_;
-  std::int32_t culprit_;
   std::int32_t reporter_;
-  std::uint64_t seq_;
   std::uint32_t textSize_;
-  std::uint32_t padding_;
-  char text_[480];
+  std::uint64_t seq_;
+  std::uint64_t culprits_[kMostRanks / 64];  // a bit per rank
+  char text_[488];
 };
-static_assert(sizeof(AbortRecord) == 512);
+static_assert(sizeof(AbortRecord) == 640);
 
 }  // namespace unisono

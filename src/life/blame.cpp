@@ -28,13 +28,11 @@ std::string remedy(Reason reason) {
 
 }  // namespace
 
-void throwCause(const AbortCause& cause, ErrorFacts facts, int globalCulprit) {
+void throwCause(const AbortCause& cause, ErrorFacts facts, std::vector<int> globalCulprits) {
   facts.reason = cause.reason;
   facts.what = cause.text;
   facts.hint = remedy(cause.reason);
-  if (globalCulprit >= 0) {
-    facts.culprits = {globalCulprit};
-  }
+  facts.culprits = std::move(globalCulprits);
   if (cause.reason == Reason::TIMEOUT) {
     throw DistTimeoutError(std::move(facts));
   }

@@ -9,7 +9,8 @@ namespace unisono {
 
 /// Throws the error for `cause`: DistTimeoutError for TIMEOUT, DistBackendError for all else.
 /// `facts` says what this rank was doing; its `rank`, `world`, `group`, `op`, `seq` are kept.
-/// `globalCulprit` is the culprit's rank in the world, -1 when there is none.
-[[noreturn]] void throwCause(const AbortCause& cause, ErrorFacts facts, int globalCulprit);
+/// `globalCulprits` are the ranks of the culprits in the world.
+[[noreturn]] void throwCause(const AbortCause& cause, ErrorFacts facts,
+                             std::vector<int> globalCulprits);
 
 }  // namespace unisono

@@ -124,6 +124,35 @@ TEST(ArenaTest, RanksThatDoDifferentThingsAreToldOfEachOther) {
                     HasSubstr("calls test 1"), HasSubstr("seq=1")));
 }
 
+TEST(ArenaTest, AMismatchBlamesWhoeverDiffersFromMost) {
+  ThreadWorld world(4);
+  for (int rank = 0; rank < 4; ++rank) {
+    world.arena(rank).begin(announcement(rank == 2 ? 7 : 1));
+  }
+  for (const int rank : {2, 0}) {
+    EXPECT_THAT(textOf<DistBackendError>([&] { world.arena(rank).wait().throwMismatch(3 - rank); }),
+                HasSubstr("culprits=[2]"))
+        << "whoever finds it";
+  }
+
+  ThreadWorld two(2);
+  two.arena(0).begin(announcement(1));
+  two.arena(1).begin(announcement(7));
+  EXPECT_THAT(textOf<DistBackendError>([&] { two.arena(1).wait().throwMismatch(0); }),
+              HasSubstr("culprits=[0,1]"))
+      << "nobody is most";
+}
+
+TEST(ArenaTest, ATimeoutNamesAllWhoAreMissingNotWhomTheRankHappensToWaitFor) {
+  ThreadWorld world(4);
+  world.arena(0).begin(announcement(1, 20ms));
+  world.arena(1).begin(announcement(1, 20s));
+
+  EXPECT_THAT(textOf<DistTimeoutError>([&] { world.arena(0).awaitArrival(1, 0); }),
+              AllOf(HasSubstr("Waiting for rank 2 (process"), HasSubstr("rank 3 (process"),
+                    HasSubstr("culprits=[2,3]")));
+}
+
 TEST(ArenaTest, ATimeoutNamesTheMissingAndEndsTheGroup) {
   ThreadWorld world(3);
   const auto thrown = world.outcomes([](Arena& arena) {
@@ -171,7 +200,8 @@ TEST(ArenaTest, AnAbortEndsWaitsOfAllRanks) {
   ThreadWorld world(3);
   const auto thrown = world.outcomes([](Arena& arena) {
     if (arena.rank() == 0) {
-      arena.wait().fail({.reason = Reason::ABORTED, .culprit = 0, .text = "rank 0 has had enough"});
+      arena.wait().fail(
+          {.reason = Reason::ABORTED, .culprits = {0}, .text = "rank 0 has had enough"});
       return;
     }
     arena.begin(announcement());

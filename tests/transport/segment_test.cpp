@@ -93,7 +93,8 @@ TEST(SegmentTest, SaysWhoHasNotCome) {
 
   for (const std::exception_ptr& each : thrown) {
     EXPECT_THAT(textOfThrown(each),
-                AllOf(HasSubstr("[TIMEOUT]"), HasSubstr("ranks 1, 3 of 4 have not come")));
+                AllOf(HasSubstr("[TIMEOUT]"), HasSubstr("2 of 4 ranks have come, not ranks 1, 3"),
+                      HasSubstr("culprits=[1,3]")));
   }
 }
 

@@ -86,7 +86,7 @@ void Executor::run(CollectiveArgs& args, Milliseconds timeout) {
     shm::PeerWait& wait = arena_.wait();
     wait.throwCauseHere(wait.fail(
         {.reason = Reason::RESOURCE,
-         .culprit = arena_.rank(),
+         .culprits = {arena_.rank()},
          .reporter = arena_.rank(),
          .seq = arena_.seq(),
          .text = str("rank ", arena_.rank(), " has no memory left for ", args.describe())}));

@@ -77,7 +77,7 @@ void runCollector(shm::Arena& arena, const MonitoredBarrierOptions& options,
     return;
   }
   const AbortCause mine{.reason = Reason::TIMEOUT,
-                        .culprit = verdict.missing.empty() ? -1 : verdict.missing.front(),
+                        .culprits = verdict.missing,
                         .reporter = kCollector,
                         .seq = arena.seq(),
                         .text = std::move(verdict.text)};
@@ -95,11 +95,7 @@ ErrorFacts asCollector(ErrorFacts error, const MonitoredBarrierOptions& options,
                        const std::vector<int>& missing) {
   const std::vector<int>& world = options.globalRanks;
   if (!missing.empty()) {
-    error.culprits.clear();
-    for (const int rank : missing) {
-      error.culprits.push_back(world[static_cast<std::size_t>(rank)]);
-    }
-    return error;
+    return error;  // names them already
   }
   const int blamed = error.culprits.empty() ? -1 : error.culprits.front();
   const auto culprit = std::find(world.begin(), world.end(), blamed);

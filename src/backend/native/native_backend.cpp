@@ -53,7 +53,8 @@ shm::FormOptions formOptions(const BackendParams& params, const Selector& select
           .size = params.size,
           .group = params.options.groupName,
           .settings = selector.settings(),
-          .timeout = params.options.timeout};
+          .timeout = params.options.timeout,
+          .globalRanks = params.options.globalRanks};
 }
 
 }  // namespace
@@ -161,7 +162,7 @@ void NativeBackend::abort(std::exception_ptr reason) {
     return;
   }
   AbortCause cause{.reason = Reason::ABORTED,
-                   .culprit = rank(),
+                   .culprits = {rank()},
                    .reporter = rank(),
                    .seq = 0,
                    .text = str("rank ", globalRank(), " called abort()")};
@@ -213,7 +214,7 @@ void NativeBackend::shutdown() {
   const DistTimeoutError late(facts);
   // As in abort().
   arena_.wait().fail({.reason = Reason::TIMEOUT,
-                      .culprit = rank(),
+                      .culprits = {rank()},
                       .reporter = rank(),
                       .seq = 0,
                       .text = facts.what});

@@ -55,14 +55,14 @@ void checkHeads(shm::PeerWait& wait, std::span<const Head> heads) {
     if (!head.hasShapeOf(heads[0])) {
       wait.throwCauseHere(
           {.reason = Reason::MISMATCH,
-           .culprit = culprit,
+           .culprits = {culprit},
            .text = str("Sparse dimensions do not match: rank 0 has ", heads[0].shapeText(),
                        ", rank ", rank, " has ", head.shapeText())});
     }
     if (head.wrong.dimension >= 0) {
       const auto dimension = static_cast<std::size_t>(head.wrong.dimension);
       wait.throwCauseHere({.reason = Reason::USAGE,
-                           .culprit = culprit,
+                           .culprits = {culprit},
                            .text = str("all_reduce_sparse refused: rank ", rank, " has the index ",
                                        head.wrong.index, " in dimension ", dimension,
                                        ", whose size is ", head.sizes[dimension])});

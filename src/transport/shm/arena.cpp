@@ -112,7 +112,7 @@ void Arena::makeRing() {
     ring_ = segment_.extend(kRingExtension, Deadline::after(wait_.operation().timeout));
   } catch (const DistError& error) {
     wait_.throwCauseHere(wait_.fail({.reason = error.reason(),
-                                     .culprit = rank_,
+                                     .culprits = {rank_},
                                      .reporter = rank_,
                                      .seq = seq_,
                                      .text = error.facts().what}));
@@ -120,7 +120,7 @@ void Arena::makeRing() {
   if (ring_.empty()) {
     wait_.checkFailed();
     wait_.throwCauseHere(wait_.fail({.reason = Reason::PEER_DEAD,
-                                     .culprit = 0,
+                                     .culprits = {0},
                                      .reporter = rank_,
                                      .seq = seq_,
                                      .text = "rank 0 does not give out the group's memory"}));
@@ -156,7 +156,7 @@ std::byte* Arena::awaitPlace(int peer, std::size_t bytes) {
   } catch (const DistError& error) {
     wait_.checkFailed();
     wait_.throwCauseHere(wait_.fail({.reason = error.reason(),
-                                     .culprit = peer,
+                                     .culprits = {peer},
                                      .reporter = rank_,
                                      .seq = seq_,
                                      .text = error.facts().what}));

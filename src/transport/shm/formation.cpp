@@ -18,6 +18,9 @@ namespace {
 constexpr std::string_view kRootKey = "unisono/root";
 // A root that is gone may be one of an earlier group, whose successor is about to come.
 constexpr Milliseconds kSuccessorTime(1000);
+// How often those who wait look whether a process dumps core, and rank 0 whether the store lives.
+constexpr Milliseconds kProcessLook(50);
+constexpr Milliseconds kStoreLook(200);
 
 std::string textOf(const Bytes& bytes) {
   return std::string(asText(bytes));
@@ -63,11 +66,12 @@ class Host {
       return memory(mapping.memory().descriptor(), mapping.memory().bytes().size());
     }
     if (mapping.header().formed.load(std::memory_order_acquire) == 0) {
-      const AbortCause cause{.reason = Reason::CONFIG,
-                             .culprit = known ? static_cast<int>(request->rank) : -1,
-                             .reporter = 0,
-                             .seq = 0,
-                             .text = why};
+      const AbortCause cause{
+          .reason = Reason::CONFIG,
+          .culprits = known ? std::vector{static_cast<int>(request->rank)} : std::vector<int>(),
+          .reporter = 0,
+          .seq = 0,
+          .text = why};
       static_cast<void>(mapping.header().abort.publish(cause));
       futexWakeAll(mapping.header().formed);
     }
@@ -134,7 +138,9 @@ Formation::Formation(const FormOptions& options)
     : options_(options),
       deadline_(Deadline::after(options.timeout)),
       start_(systemClock().now()),
-      here_(thisProcess()) {}
+      here_(thisProcess()),
+      nextLook_(Deadline::after(kProcessLook)),
+      nextStoreLook_(Deadline::after(kStoreLook)) {}
 
 ErrorFacts Formation::facts() const {
   return {.reason = Reason::TIMEOUT,
@@ -233,10 +239,10 @@ std::shared_ptr<SharedMapping> Formation::join() {
     if (successor->expired()) {
       const auto process = decodeMark(root_.process);
       const AbortCause cause{.reason = Reason::PEER_DEAD,
-                             .culprit = 0,
+                             .culprits = {0},
                              .text = str("rank 0 (process ", process ? process->pid : -1,
                                          ") died while group '", options_.group, "' was formed")};
-      throwCause(cause, facts(), 0);
+      blame(cause);
     }
     pauseFor(Milliseconds(10), {.deadline = deadline_, .subject = {}});
   }
@@ -252,11 +258,10 @@ RootRecord Formation::awaitRoot() {
     if (error.reason() != Reason::TIMEOUT) {
       throw;
     }
-    throwCause({.reason = Reason::TIMEOUT,
-                .culprit = 0,
-                .text = str("group '", options_.group, "' was not formed in ",
-                            formatDuration(options_.timeout), ": rank 0 has not come")},
-               facts(), 0);
+    blame({.reason = Reason::TIMEOUT,
+           .culprits = {0},
+           .text = str("group '", options_.group, "' was not formed in ",
+                       formatDuration(options_.timeout), ": rank 0 has not come")});
   }
   throw DistBackendError({.reason = Reason::PROTOCOL,
                           .what = str("what rank 0 left in the store for group '", options_.group,
@@ -333,25 +338,22 @@ void Formation::awaitAll(Segment& segment) {
     if (options_.rank != 0) {
       return formed.load(std::memory_order_acquire) == 1;
     }
-    bool missing = false;
-    static_cast<void>(listMissing(segment, &missing));
-    return !missing;
+    checkStore(segment);
+    return missingRanks(segment).empty();
   };
   const WaitContext context{.deadline = deadline_, .subject = [&] {
-                              return str("ranks ", listMissing(segment, nullptr),
-                                         " to join group '", options_.group, "'");
+                              return str(inWords(missingRanks(segment)), " to join group '",
+                                         options_.group, "'");
                             }};
   if (!waitUntil(ready, context, on)) {
-    const AbortCause cause{
-        .reason = Reason::TIMEOUT,
-        .culprit = -1,
-        .reporter = options_.rank,
-        .text = str("group '", options_.group, "' was not formed in ",
-                    formatDuration(options_.timeout), ": ranks ", listMissing(segment, nullptr),
-                    " of ", options_.size, " have not come")};
-    static_cast<void>(segment.header().abort.publish(cause));
-    futexWakeAll(formed);
-    throwCause(cause, facts(), -1);
+    const std::vector<int> missing = missingRanks(segment);
+    fail(segment, {.reason = Reason::TIMEOUT,
+                   .culprits = missing,
+                   .reporter = options_.rank,
+                   .text = str("group '", options_.group, "' was not formed in ",
+                               formatDuration(options_.timeout), ": ",
+                               static_cast<std::size_t>(options_.size) - missing.size(), " of ",
+                               options_.size, " ranks have come, not ", inWords(missing))});
   }
   if (options_.rank == 0) {
     // Before the others go on: their next group may use the same key.
@@ -379,39 +381,74 @@ bool Formation::hasDied(const RankBlock& block) const {
 void Formation::checkFormation(Segment& segment) {
   AbortRecord& record = segment.header().abort;
   if (const auto cause = record.read()) {
-    throwCause(*cause, facts(), cause->culprit);
+    blame(*cause);
   }
+  const bool look = nextLook_.expired();
+  nextLook_ = look ? Deadline::after(kProcessLook) : nextLook_;
   for (int rank = 0; rank < options_.size; ++rank) {
-    if (hasDied(segment.block(rank))) {
-      const AbortCause cause{
-          .reason = Reason::PEER_DEAD,
-          .culprit = rank,
-          .reporter = options_.rank,
-          .text = str("rank ", rank, " (process ", segment.block(rank).identity.pid,
-                      ") died while group '", options_.group, "' was formed")};
-      static_cast<void>(record.publish(cause));
-      futexWakeAll(segment.header().formed);
-      throwCause(cause, facts(), rank);
+    if (hasDied(segment.block(rank)) || (look && segment.isDumpingCore(rank))) {
+      fail(segment, {.reason = Reason::PEER_DEAD,
+                     .culprits = {rank},
+                     .reporter = options_.rank,
+                     .text = str("rank ", inWorld({rank}, options_.globalRanks).front(),
+                                 " (process ", segment.block(rank).identity.pid,
+                                 ") died while group '", options_.group, "' was formed")});
     }
   }
 }
 
-/// "2, 5" who is not live yet. With `any`, only says whether there are such.
-std::string Formation::listMissing(Segment& segment, bool* any) const {
-  std::vector<std::string> missing;
-  for (int rank = 0; rank < options_.size; ++rank) {
-    const std::uint32_t state = segment.block(rank).identity.state.load(std::memory_order_acquire);
-    if (static_cast<RankState>(state) != RankState::EMPTY &&
-        static_cast<RankState>(state) != RankState::JOINING) {
-      continue;
-    }
-    if (any != nullptr) {
-      *any = true;
-      return "";
-    }
-    missing.push_back(str(rank));
+/// Rank 0 has nothing to ask of the store any more, but the others find it there: without a store
+/// nobody else will come.
+void Formation::checkStore(Segment& segment) {
+  if (!nextStoreLook_.expired()) {
+    return;
   }
-  return unisono::join(missing, ", ");
+  try {
+    options_.store->wait({std::string(kRootKey)}, deadline_.within(kStoreLook).remaining());
+  } catch (const DistError& error) {
+    if (error.reason() == Reason::STORE_LOST) {
+      static_cast<void>(segment.header().abort.publish({.reason = Reason::STORE_LOST,
+                                                        .culprits = {},
+                                                        .reporter = options_.rank,
+                                                        .text = error.facts().what}));
+      futexWakeAll(segment.header().formed);
+      throw;
+    }
+  }
+  nextStoreLook_ = Deadline::after(kStoreLook);
+}
+
+/// Ends the formation for all.
+void Formation::fail(Segment& segment, const AbortCause& cause) {
+  static_cast<void>(segment.header().abort.publish(cause));
+  futexWakeAll(segment.header().formed);
+  blame(cause);
+}
+
+void Formation::blame(const AbortCause& cause) const {
+  throwCause(cause, facts(), inWorld(cause.culprits, options_.globalRanks));
+}
+
+/// Those who are not live yet.
+std::vector<int> Formation::missingRanks(const Segment& segment) const {
+  std::vector<int> missing;
+  for (int rank = 0; rank < options_.size; ++rank) {
+    const auto state =
+        static_cast<RankState>(segment.block(rank).identity.state.load(std::memory_order_acquire));
+    if (state == RankState::EMPTY || state == RankState::JOINING) {
+      missing.push_back(rank);
+    }
+  }
+  return missing;
+}
+
+/// "ranks 2, 5".
+std::string Formation::inWords(const std::vector<int>& ranks) const {
+  std::vector<std::string> names;
+  for (const int rank : inWorld(ranks, options_.globalRanks)) {
+    names.push_back(str(rank));
+  }
+  return str(names.size() == 1 ? "rank " : "ranks ", unisono::join(names, ", "));
 }
 
 }  // namespace unisono::shm

@@ -30,7 +30,11 @@ class Formation {
   void awaitAll(Segment& segment);
   void checkFormation(Segment& segment);
   bool hasDied(const RankBlock& block) const;
-  std::string listMissing(Segment& segment, bool* any) const;
+  void checkStore(Segment& segment);
+  std::vector<int> missingRanks(const Segment& segment) const;
+  std::string inWords(const std::vector<int>& ranks) const;
+  [[noreturn]] void fail(Segment& segment, const AbortCause& cause);
+  [[noreturn]] void blame(const AbortCause& cause) const;
   ErrorFacts facts() const;
 
   const FormOptions& options_;
@@ -38,6 +42,8 @@ class Formation {
   const TimePoint start_;
   const ProcessMark here_;
   RootRecord root_;
+  Deadline nextLook_;
+  Deadline nextStoreLook_;
 };
 
 }  // namespace unisono::shm

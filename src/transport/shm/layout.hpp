@@ -48,7 +48,7 @@ struct Header {
   alignas(128) std::atomic<std::uint64_t> gathered[2];
   alignas(128) std::atomic<Position> finished;  // the last one has put the result there
 };
-static_assert(sizeof(Header) == 1024);
+static_assert(sizeof(Header) == 1152);
 
 /// How far a rank has come in joining and leaving.
 enum class RankState : std::uint32_t { EMPTY, JOINING, LIVE, LEAVING, LEFT };

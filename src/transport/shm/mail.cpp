@@ -46,7 +46,7 @@ bool Mail::open(Pipe& pipe, int from, int to, Deadline deadline) {
     pipe = segment_.pipe(from, to, deadline);
   } catch (const DistError& error) {
     fail({.reason = error.reason(),
-          .culprit = rank_,
+          .culprits = {rank_},
           .reporter = rank_,
           .seq = 0,
           .text = error.facts().what});
@@ -54,7 +54,7 @@ bool Mail::open(Pipe& pipe, int from, int to, Deadline deadline) {
   }
   if (!pipe.isOpen()) {
     fail({.reason = Reason::PEER_DEAD,
-          .culprit = 0,
+          .culprits = {0},
           .reporter = rank_,
           .seq = 0,
           .text = "rank 0 does not give out the group's memory"});
@@ -79,7 +79,7 @@ void Mail::progress() {
     }
   } catch (const std::bad_alloc&) {
     fail({.reason = Reason::RESOURCE,
-          .culprit = rank_,
+          .culprits = {rank_},
           .reporter = rank_,
           .seq = 0,
           .text = str("rank ", world(rank_), " has no memory left for messages")});
@@ -162,7 +162,7 @@ void Mail::receive(int peer) {
     Frame frame;
     if (!from.in.look(frame) || !takeFrame(peer, frame)) {
       fail({.reason = Reason::PROTOCOL,
-            .culprit = peer,
+            .culprits = {peer},
             .reporter = rank_,
             .seq = 0,
             .text = str("what rank ", world(peer), " has sent makes no sense")});
@@ -274,7 +274,7 @@ bool Mail::fits(int source, const Frame& frame, const Parcel& parcel) {
     return true;
   }
   fail({.reason = Reason::MISMATCH,
-        .culprit = source,
+        .culprits = {source},
         .reporter = rank_,
         .seq = parcel.seq,
         .text = str("rank ", world(source), " sends ", frame.bytes, " bytes with tag ", frame.tag,

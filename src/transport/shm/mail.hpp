@@ -162,7 +162,9 @@ class Mail {
   bool look(const Enough& enough) UNISONO_EXCLUDES(mutex_);
   void tellEnds() UNISONO_EXCLUDES(mutex_);
   void runCallbacks() noexcept UNISONO_EXCLUDES(mutex_);
-  void check() UNISONO_EXCLUDES(mutex_);
+  /// Whether there is anything to wait for; with `processes` also whether a peer dumps core.
+  void check(bool processes) UNISONO_EXCLUDES(mutex_);
+  void checkProcesses() UNISONO_REQUIRES(mutex_);
   void checkLeft(int peer) UNISONO_REQUIRES(mutex_);
   void checkDeadlines() UNISONO_REQUIRES(mutex_);
   void fail(AbortCause cause) UNISONO_REQUIRES(mutex_);
@@ -170,6 +172,8 @@ class Mail {
   void forget() UNISONO_REQUIRES(mutex_);
   std::exception_ptr errorFor(const AbortCause& cause, const Parcel& parcel) const;
   std::string describe(const Parcel& parcel) const;
+  /// The rank that it is for, or comes from; Parcel::kAnybody while nobody is known.
+  static int neededFor(const Parcel& parcel);
   int world(int rank) const { return globalRanks_[static_cast<std::size_t>(rank)]; }
   Line& line(int rank) UNISONO_REQUIRES(mutex_) { return lines_[static_cast<std::size_t>(rank)]; }
 

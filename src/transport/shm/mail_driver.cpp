@@ -3,13 +3,18 @@
 #include <utility>
 
 #include "base/log.hpp"
-#include "base/process.hpp"
 #include "base/str.hpp"
 #include "base/wait.hpp"
 #include "life/blame.hpp"
 #include "transport/shm/mail.hpp"
 
 namespace unisono::shm {
+namespace {
+
+// As PeerWait: a peer may be dumping core, and /proc knows.
+constexpr Milliseconds kProcessLook(50);
+
+}  // namespace
 
 /// The right to drive, which one thread has at a time.
 class Mail::Role {
@@ -64,13 +69,16 @@ class Mail::Sleeper final : public Waitable {
  public:
   explicit Sleeper(Mail& mail) : mail_(mail), door_(mail.segment_.block(mail.rank_).mailDoor) {}
   void sleep(Milliseconds most) override {
-    mail_.check();
+    const bool look = nextLook_.expired();
+    mail_.check(look);
+    nextLook_ = look ? Deadline::after(kProcessLook) : nextLook_;
     door_.sleep(most);
   }
 
  private:
   Mail& mail_;
   DoorSleep door_;
+  Deadline nextLook_ = Deadline::after(kProcessLook);
 };
 
 Mail::Mail(Segment& segment, int cores, std::vector<int> globalRanks)
@@ -274,7 +282,7 @@ void Mail::runCallbacks() noexcept {
 
 // --- what ends it ---
 
-void Mail::check() {
+void Mail::check(bool processes) {
   {
     const MutexLock lock(mutex_);
     if (const auto cause = segment_.header().abort.read()) {
@@ -286,7 +294,7 @@ void Mail::check() {
         progress();  // what it has sent before it died
         if (!open_.empty()) {
           fail({.reason = Reason::PEER_DEAD,
-                .culprit = peer,
+                .culprits = {peer},
                 .reporter = rank_,
                 .seq = open_.begin()->first->seq,
                 .text = str("rank ", world(peer), " (process ", block.identity.pid,
@@ -298,19 +306,42 @@ void Mail::check() {
         checkLeft(peer);
       }
     }
+    if (processes) {
+      checkProcesses();
+    }
     checkDeadlines();
   }
   tellEnds();
 }
 
+/// Fails if a rank that is waited for has crashed and is dumping core, which may take minutes.
+void Mail::checkProcesses() {
+  for (const auto& [key, parcel] : open_) {
+    const int peer = neededFor(*parcel);
+    if (peer != Parcel::kAnybody && segment_.isDumpingCore(peer)) {
+      const AbortCause cause{
+          .reason = Reason::PEER_DEAD,
+          .culprits = {peer},
+          .reporter = rank_,
+          .seq = parcel->seq,
+          .text = str("rank ", world(peer), " (process ", segment_.block(peer).identity.pid,
+                      ") has crashed and is dumping core, but ", describe(*parcel))};
+      return fail(cause);
+    }
+  }
+}
+
+int Mail::neededFor(const Parcel& parcel) {
+  return parcel.peer == Parcel::kAnybody ? parcel.source_ : parcel.peer;
+}
+
 /// Fails if something is to go to, or to come from, a rank that has left.
 void Mail::checkLeft(int peer) {
   for (const auto& [key, parcel] : open_) {
-    const int needed = parcel->peer == Parcel::kAnybody ? parcel->source_ : parcel->peer;
-    if (needed == peer) {
+    if (neededFor(*parcel) == peer) {
       const AbortCause cause{
           .reason = Reason::PEER_LEFT,
-          .culprit = peer,
+          .culprits = {peer},
           .reporter = rank_,
           .seq = parcel->seq,
           .text = str("rank ", world(peer), " has left the group, but ", describe(*parcel))};
@@ -322,13 +353,15 @@ void Mail::checkLeft(int peer) {
 void Mail::checkDeadlines() {
   for (const auto& [key, parcel] : open_) {
     if (parcel->deadline.expired()) {
-      const int peer = parcel->peer == Parcel::kAnybody ? parcel->source_ : parcel->peer;
+      const int peer = neededFor(*parcel);
+      const std::string state =
+          peer == Parcel::kAnybody ? "" : str(" (", segment_.describeProcess(peer), ")");
       return fail({.reason = Reason::TIMEOUT,
-                   .culprit = peer,
+                   .culprits = {peer},
                    .reporter = rank_,
                    .seq = parcel->seq,
                    .text = str(parcel->sends ? "send" : "recv", " timed out: Timed out waiting ",
-                               parcel->timeout.count(), "ms. ", describe(*parcel))});
+                               parcel->timeout.count(), "ms. ", describe(*parcel), state)});
     }
   }
 }
@@ -366,17 +399,17 @@ void Mail::forget() {
 }
 
 std::exception_ptr Mail::errorFor(const AbortCause& cause, const Parcel& parcel) const {
-  const bool known = cause.culprit >= 0 && cause.culprit < segment_.size();
+  const std::vector<int> culprits = culpritsNow(segment_, cause);
   ErrorFacts facts{.op = parcel.sends ? "send" : "recv",
                    .seq = static_cast<std::int64_t>(parcel.seq),
                    .group = segment_.group(),
                    .rank = rank_,
                    .world = segment_.size()};
-  if (known) {
-    facts.pid = segment_.block(cause.culprit).identity.pid;
+  if (!culprits.empty()) {
+    facts.pid = segment_.block(culprits.front()).identity.pid;
   }
   try {
-    throwCause(cause, std::move(facts), known ? world(cause.culprit) : -1);
+    throwCause(cause, std::move(facts), inWorld(culprits, globalRanks_));
   } catch (...) {
     return std::current_exception();
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/process.hpp"
 #include "base/str.hpp"
 #include "base/wait.hpp"
 #include "life/blame.hpp"
@@ -71,9 +70,10 @@ bool PeerWait::sleepBefore(int peer, const Deadline& deadline, Look ready) {
 void PeerWait::sleepUntil(int peer, Look ready) {
   startClock();
   if (!sleepBefore(peer, *operation_.deadline, ready)) {
+    const std::vector<int> late = laggards();
     const AbortCause cause =
         fail({.reason = Reason::TIMEOUT,
-              .culprit = peer,
+              .culprits = late.empty() ? std::vector{peer} : late,
               .reporter = segment_.rank(),
               .seq = operation_.seq,
               .text = str(operation_.name, " timed out: Timed out waiting ",
@@ -106,7 +106,7 @@ void PeerWait::checkDead(int peer) {
   const std::string who = str("rank ", world, " (process ", block.identity.pid, ") ");
   throwCauseHere(
       fail({.reason = left ? Reason::PEER_LEFT : Reason::PEER_DEAD,
-            .culprit = peer,
+            .culprits = {peer},
             .reporter = segment_.rank(),
             .seq = operation_.seq,
             .text = left ? str(who, "has left the group, but is needed for ", operation_.name)
@@ -114,19 +114,17 @@ void PeerWait::checkDead(int peer) {
 }
 
 void PeerWait::checkProcess(int peer) {
-  const Identity& identity = segment_.block(peer).identity;
-  static const std::uint64_t ownNamespace = thisProcess().pidNamespace;
-  if (identity.pidNamespace != ownNamespace || !isDumpingCore(identity.pid)) {
+  if (!segment_.isDumpingCore(peer)) {
     return;
   }
   const int world = globalRanks_[static_cast<std::size_t>(peer)];
   throwCauseHere(
       fail({.reason = Reason::PEER_DEAD,
-            .culprit = peer,
+            .culprits = {peer},
             .reporter = segment_.rank(),
             .seq = operation_.seq,
-            .text = str("rank ", world, " (process ", identity.pid, ") has crashed during ",
-                        operation_.name, " and is dumping core")}));
+            .text = str("rank ", world, " (process ", segment_.block(peer).identity.pid,
+                        ") has crashed during ", operation_.name, " and is dumping core")}));
 }
 
 void PeerWait::checkMismatch(int peer) {
@@ -149,6 +147,30 @@ std::uint64_t PeerWait::firstMismatch(int peer) const {
   return operation_.seq;
 }
 
+/// Those who call something else than most of the ranks that have come to operation `seq`; all of
+/// them when there is no such majority.
+std::vector<int> PeerWait::oddCallers(std::uint64_t seq) const {
+  std::vector<std::pair<int, std::uint32_t>> calls;
+  for (int rank = 0; rank < segment_.size(); ++rank) {
+    const Post& post = segment_.block(rank).posts[seq % kPosts];
+    if (post.seq.load(std::memory_order_acquire) == seq) {
+      calls.emplace_back(rank, post.call);
+    }
+  }
+  const auto isUsual = [&](std::uint32_t call) {
+    const auto alike = std::count_if(calls.begin(), calls.end(),
+                                     [&](const auto& other) { return other.second == call; });
+    return 2 * static_cast<std::size_t>(alike) > calls.size();
+  };
+  std::vector<int> odd;
+  for (const auto& [rank, call] : calls) {
+    if (!isUsual(call)) {
+      odd.push_back(rank);
+    }
+  }
+  return odd;
+}
+
 void PeerWait::throwMismatch(int peer) {
   const int me = segment_.rank();
   const std::uint64_t seq = firstMismatch(peer);
@@ -158,32 +180,40 @@ void PeerWait::throwMismatch(int peer) {
   };
   throwCauseHere(
       fail({.reason = Reason::MISMATCH,
-            .culprit = peer,
+            .culprits = oddCallers(seq),
             .reporter = me,
             .seq = seq,
             .text = str("the ranks do not call the same: ", tell(me), ", ", tell(peer))}));
 }
 
-std::string PeerWait::whoIsMissing() const {
-  std::vector<std::string> missing;
-  for (int peer = 0; peer < segment_.size(); ++peer) {
-    const RankBlock& block = segment_.block(peer);
-    std::uint64_t last = 0;
-    for (const Post& post : block.posts) {
-      last = std::max(last, post.seq.load(std::memory_order_acquire));
-    }
-    if (peer == segment_.rank() || last >= operation_.seq) {
-      continue;
-    }
-    const auto process = lookAt(block.identity.pid);
-    const char state = process ? process->state : '?';
-    missing.push_back(str("rank ", globalRanks_[static_cast<std::size_t>(peer)], " (process ",
-                          block.identity.pid, ", state ", state,
-                          state == 'T' || state == 't' ? " stopped" : "",
-                          ", last called operation ", last, ")"));
+std::uint64_t PeerWait::lastCall(int rank) const noexcept {
+  std::uint64_t last = 0;
+  for (const Post& post : segment_.block(rank).posts) {
+    last = std::max(last, post.seq.load(std::memory_order_acquire));
   }
-  return missing.empty() ? "all ranks have called it, some are slow"
-                         : str("Waiting for ", unisono::join(missing, ", "));
+  return last;
+}
+
+std::vector<int> PeerWait::laggards() const {
+  std::vector<int> late;
+  for (int peer = 0; peer < segment_.size(); ++peer) {
+    const bool called = lastCall(peer) >= operation_.seq;
+    if (peer != segment_.rank() && (!called || segment_.isStopped(peer))) {
+      late.push_back(peer);
+    }
+  }
+  return late;
+}
+
+std::string PeerWait::whoIsMissing() const {
+  std::vector<std::string> late;
+  for (const int peer : laggards()) {
+    late.push_back(str("rank ", globalRanks_[static_cast<std::size_t>(peer)], " (",
+                       segment_.describeProcess(peer), ", last called operation ", lastCall(peer),
+                       ")"));
+  }
+  return late.empty() ? "all ranks have called it, some are slow"
+                      : str("Waiting for ", unisono::join(late, ", "));
 }
 
 void PeerWait::throwFailed() {
@@ -191,20 +221,19 @@ void PeerWait::throwFailed() {
 }
 
 void PeerWait::throwCauseHere(const AbortCause& cause) {
-  const bool known = cause.culprit >= 0 && cause.culprit < segment_.size();
-  const int world = known ? globalRanks_[static_cast<std::size_t>(cause.culprit)] : -1;
+  const std::vector<int> culprits = culpritsNow(segment_, cause);
   ErrorFacts facts{.op = std::string(operation_.name),
                    .seq = static_cast<std::int64_t>(operation_.seq),
                    .group = segment_.group(),
                    .rank = segment_.rank(),
                    .world = segment_.size()};
-  if (known) {
-    facts.pid = segment_.block(cause.culprit).identity.pid;
+  if (!culprits.empty()) {
+    facts.pid = segment_.block(culprits.front()).identity.pid;
   }
   if (operation_.deadline) {
     facts.elapsed = elapsedSince(operation_.start);
   }
-  throwCause(cause, std::move(facts), world);
+  throwCause(cause, std::move(facts), inWorld(culprits, globalRanks_));
 }
 
 }  // namespace unisono::shm

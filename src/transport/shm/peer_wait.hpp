@@ -113,6 +113,11 @@ class PeerWait {
   void checkDead(int peer);
   void checkMismatch(int peer);
   std::uint64_t firstMismatch(int peer) const;
+  std::vector<int> oddCallers(std::uint64_t seq) const;
+  /// The number of the last operation that it has called.
+  std::uint64_t lastCall(int rank) const noexcept;
+  /// Those who have not called this operation, or are stopped in it.
+  std::vector<int> laggards() const;
 
   Segment& segment_;
   const WaitPolicy policy_;

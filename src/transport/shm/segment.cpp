@@ -1,8 +1,10 @@
 #include "transport/shm/segment.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/bytes.hpp"
+#include "base/process.hpp"
 #include "base/str.hpp"
 #include "transport/shm/formation.hpp"
 
@@ -47,6 +49,40 @@ AbortCause Segment::fail(AbortCause cause) const noexcept {
   return record.read().value_or(std::move(cause));
 }
 
+std::vector<int> Segment::deadRanks() const {
+  std::vector<int> dead;
+  for (int peer = 0; peer < size_; ++peer) {
+    if (block(peer).life.ownerDied()) {
+      dead.push_back(peer);
+    }
+  }
+  return dead;
+}
+
+bool Segment::canSeeProcess(int rank) const {
+  static const std::uint64_t ownNamespace = thisProcess().pidNamespace;
+  return block(rank).identity.pidNamespace == ownNamespace;
+}
+
+bool Segment::isDumpingCore(int rank) const {
+  return canSeeProcess(rank) && unisono::isDumpingCore(block(rank).identity.pid);
+}
+
+bool Segment::isStopped(int rank) const {
+  const auto process = canSeeProcess(rank) ? lookAt(block(rank).identity.pid) : std::nullopt;
+  return process && (process->state == 'T' || process->state == 't');
+}
+
+std::string Segment::describeProcess(int rank) const {
+  const pid_t pid = block(rank).identity.pid;
+  const auto process = canSeeProcess(rank) ? lookAt(pid) : std::nullopt;
+  const char state = process ? process->state : '?';
+  return str("process ", pid, ", state ", state,
+             state == 'T'   ? " stopped"
+             : state == 't' ? " stopped by a debugger"
+                            : "");
+}
+
 std::span<std::byte> Segment::extend(std::uint32_t number, Deadline deadline) {
   if (const auto there = mapping_->extension(number)) {
     return *there;
@@ -82,6 +118,27 @@ Pipe Segment::pipe(int from, int to, Deadline deadline) {
   const std::size_t bytes = pipeBytes(layout_.ranks);
   return inbox.empty() ? Pipe()
                        : Pipe(inbox.subspan(static_cast<std::size_t>(from) * bytes, bytes));
+}
+
+std::vector<int> culpritsNow(const Segment& segment, const AbortCause& cause) {
+  std::vector<int> culprits;
+  const std::vector<int> dead =
+      cause.reason == Reason::PEER_DEAD ? segment.deadRanks() : std::vector<int>();
+  for (int rank = 0; rank < segment.size(); ++rank) {
+    if (std::find(cause.culprits.begin(), cause.culprits.end(), rank) != cause.culprits.end() ||
+        std::binary_search(dead.begin(), dead.end(), rank)) {
+      culprits.push_back(rank);
+    }
+  }
+  return culprits;
+}
+
+std::vector<int> inWorld(const std::vector<int>& ranks, const std::vector<int>& globalRanks) {
+  std::vector<int> counted;
+  for (const int rank : ranks) {
+    counted.push_back(globalRanks.empty() ? rank : globalRanks[static_cast<std::size_t>(rank)]);
+  }
+  return counted;
 }
 
 }  // namespace unisono::shm

@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "unisono/store/store.hpp"
 
@@ -30,6 +31,7 @@ struct FormOptions {
   std::string group;     // its name, for messages
   std::string settings;  // what all members must have set alike
   Milliseconds timeout{};
+  std::vector<int> globalRanks = {};  // the members as the world counts them; empty: the same
 };
 
 class Segment {
@@ -66,6 +68,16 @@ class Segment {
   /// that counts.
   AbortCause fail(AbortCause cause) const noexcept;
 
+  /// Those whose process has died while it was in the group.
+  std::vector<int> deadRanks() const;
+  /// Whether its process has crashed and only the kernel is still busy with it.
+  bool isDumpingCore(int rank) const;
+
+  /// "process 77, state T stopped".
+  std::string describeProcess(int rank) const;
+  /// Whether something outside holds its process: a signal, or a debugger.
+  bool isStopped(int rank) const;
+
   /// Where the results of small operations of many ranks go.
   SmallSlots& results() const noexcept { return smallSlots(size_); }
 
@@ -80,6 +92,8 @@ class Segment {
  private:
   friend class Formation;
   Segment(const FormOptions& options, std::shared_ptr<SharedMapping> mapping, Monitor::Offer offer);
+  /// Whether its process number means the same here: not in another container.
+  bool canSeeProcess(int rank) const;
   std::span<std::byte> ask(std::uint32_t number, Deadline deadline);
   std::byte* base() const noexcept { return mapping_->memory().bytes().data(); }
 
@@ -91,5 +105,12 @@ class Segment {
   const Monitor::Offer offer_;  // rank 0: what the others may ask for
   const ForkGuard madeIn_;
 };
+
+/// Whom to blame for `cause`: those it names, and for a death also those who have died since. Only
+/// ranks that there are.
+std::vector<int> culpritsNow(const Segment& segment, const AbortCause& cause);
+
+/// Ranks of a group as the world counts them; the same where `globalRanks` is empty.
+std::vector<int> inWorld(const std::vector<int>& ranks, const std::vector<int>& globalRanks);
 
 }  // namespace unisono::shm
