@@ -1,0 +1,190 @@
+#include "fault/crew.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "unisono/store/file_store.hpp"
+
+#include "base/process.hpp"
+#include "base/random.hpp"
+#include "base/str.hpp"
+#include "base/wait.hpp"
+#include "fault/chores.hpp"
+#include "fault/row.hpp"
+#include "life/monitor.hpp"
+
+namespace unisono::fault {
+namespace {
+
+/// Whether a local socket of that name exists: none may outlive its process.
+bool isSocket(const std::string& name) {
+  std::ifstream file("/proc/net/unix");
+  for (std::string line; std::getline(file, line);) {
+    if (line.ends_with("@" + name)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+int live(Member& member, const Life& life) {
+  Report& report = member.report();
+  test::LogCapture log;
+  // Made before anything is counted: it stays as long as the process does.
+  const std::string& socket = Monitor::instance().socketName();
+  std::memcpy(report.socket, socket.data(), std::min(socket.size(), sizeof report.socket - 1));
+  const std::int64_t before = holdings();
+  try {
+    life(member);
+  } catch (const std::exception& error) {
+    note(report, error, nowNs());
+  }
+  report.leftBehind.store(holdings() - before);
+  report.warnings.store(static_cast<std::int64_t>(log.lines().size()));
+  return 0;
+}
+
+}  // namespace
+
+bool eventually(const std::function<bool()>& ready) {
+  TimerWaitable timer{Milliseconds(1)};
+  return waitUntil(ready, {.deadline = Deadline::after(std::chrono::seconds(30)), .subject = {}},
+                   timer);
+}
+
+std::int64_t holdings() {
+  std::int64_t count = std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                                     std::filesystem::directory_iterator());
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    count += line.find("memfd:unisono") != std::string::npos ? 1 : 0;
+  }
+  return count;
+}
+
+Group Member::join(Milliseconds timeout, StorePtr store) {
+  report_.calledNs.store(nowNs());
+  return init({.store = store ? std::move(store) : std::make_shared<FileStore>(storePath_, size_),
+               .rank = rank_,
+               .size = size_,
+               .timeout = timeout});
+}
+
+void Member::work(Group& group, bool large, std::int64_t enough) {
+  SeededRng rng(seed_);  // the same on all ranks
+  const auto calling = [this] { report_.calledNs.store(nowNs()); };
+  const auto wrong = [this] { report_.wrong.store(true); };
+  call(group, [&] {
+    while (report_.operations.load() < enough) {
+      if (!carryOut(group, Chore::any(rng.next(), size_, large), calling, wrong)) {
+        wrong();
+        return;
+      }
+      report_.operations.fetch_add(1);
+    }
+  });
+}
+
+void Member::call(Group& group, const std::function<void()>& operation) {
+  report_.calledNs.store(nowNs());
+  try {
+    operation();
+  } catch (const std::exception& error) {
+    const std::int64_t when = nowNs();
+    callAgain(group);
+    note(report_, error, when);
+  }
+}
+
+/// A group that has failed once fails always, at once, and for the same reason.
+void Member::callAgain(Group& group) {
+  const std::int64_t start = nowNs();
+  try {
+    group.barrier();
+    report_.nextReason.store(-1);
+  } catch (const DistError& error) {
+    report_.nextReason.store(static_cast<std::int32_t>(error.reason()));
+    report_.nextCulprits.store(bitsOf(error.culprits()));
+  }
+  report_.nextNs.store(nowNs() - start);
+}
+
+void Member::awaitPhase(std::int64_t phase) {
+  require(eventually([&] { return report_.phase.load() >= phase; }), "nobody goes on");
+}
+
+Crew::Crew(int size, std::uint64_t seed)
+    : size_(size), seed_(seed), storePath_(folder_.file("store")) {}
+
+Crew::~Crew() {
+  for (const auto& process : processes_) {
+    process->resume();  // a stopped process dies late
+  }
+}
+
+void Crew::start(const Life& life) {
+  for (int rank = 0; rank < size_; ++rank) {
+    startOne(rank, rank, life);
+  }
+}
+
+void Crew::startOne(int slot, int rank, const Life& life) {
+  const auto place = static_cast<std::size_t>(slot);
+  processes_.resize(std::max(processes_.size(), place + 1));
+  processes_[place] = std::make_unique<test::Process>([&, slot, rank] {
+    Member member(rank, size_, storePath_, seed_, board_[slot]);
+    return live(member, life);
+  });
+}
+
+void Crew::setPhase(std::int64_t phase) {
+  for (int rank = 0; rank < size_; ++rank) {
+    report(rank).phase.store(phase);
+  }
+}
+
+void Crew::awaitAsleep(int rank) {
+  const std::int64_t since = nowNs();
+  const bool asleep = eventually([&] {
+    const auto state = lookAt(process(rank).pid());
+    return report(rank).calledNs.load() != 0 && state && state->state == 'S' &&
+           nowNs() - since > 20'000'000;  // not in a short sleep on its way there
+  });
+  require(asleep, "rank ", rank, " does not come to wait");
+}
+
+void Crew::awaitOperations(std::int64_t count) {
+  for (int rank = 0; rank < size_; ++rank) {
+    Report& seen = report(rank);
+    const bool done =
+        eventually([&] { return seen.operations.load() >= count || seen.endedNs.load() != 0; });
+    require(done && seen.operations.load() >= count, "rank ", rank,
+            " did not get to work: ", seen.text);
+  }
+}
+
+void Crew::awaitError(int rank) {
+  Report& seen = report(rank);
+  const bool ended = eventually([&] { return seen.endedNs.load() != 0 || seen.wrong.load(); });
+  require(!seen.wrong.load(), "rank ", rank, " got a wrong result, or wrote beside its outputs");
+  require(ended, "rank ", rank, " did not end");
+}
+
+void Crew::awaitEnd(int slot) {
+  test::Process& one = process(slot);
+  require(eventually([&] { return one.ended(); }), "the process of rank ", slot, " does not end");
+  const int status = one.join();
+  require(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the process of rank ", slot,
+          " ended with status ", status, ": ", report(slot).text);
+  require(!report(slot).wrong.load(), "rank ", slot, " got a wrong result");
+  require(report(slot).leftBehind.load() == 0, "the group of rank ", slot, " left ",
+          report(slot).leftBehind.load(), " descriptors and mappings in its process");
+  require(!isSocket(report(slot).socket), "the local socket of rank ", slot, " was left behind");
+}
+
+}  // namespace unisono::fault

@@ -1,0 +1,63 @@
+#include "fault/row.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "fault/crew.hpp"
+
+namespace unisono::fault {
+namespace {
+
+/// What the processes of a round must not leave on the host. Their own descriptors and mappings
+/// they count themselves: Crew::awaitEnd().
+void checkNothingLeft() {
+  require(::waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD, "a process was left behind");
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", none)) {
+    const std::string name = entry.path().filename();
+    require(name.find("unisono") == std::string::npos, "/dev/shm/", name, " was left behind");
+  }
+}
+
+int numberOf(const Row& row) {
+  return std::stoi(row.id + 1);
+}
+
+}  // namespace
+
+std::vector<Row> allRows() {
+  std::vector<Row> rows;
+  for (const auto part : {deathRows(), delayRows(), misuseRows()}) {
+    rows.insert(rows.end(), part.begin(), part.end());
+  }
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Row& a, const Row& b) { return numberOf(a) < numberOf(b); });
+  return rows;
+}
+
+Outcome runRow(const Row& row, int rounds, std::uint64_t seed, bool thorough) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // orphans come to us, and are found
+  Outcome outcome;
+  const std::int64_t before = holdings();
+  try {
+    for (int number = 0; number < rounds; ++number) {
+      Round round(seed, number, thorough);
+      row.run(round);
+      checkNothingLeft();
+      require(holdings() == before, "descriptors or mappings were left behind");
+      outcome.rounds += 1;
+      outcome.tookMs.insert(outcome.tookMs.end(), round.tookMs().begin(), round.tookMs().end());
+    }
+  } catch (const Skipped& why) {
+    outcome.skipped = why.what();
+  } catch (const std::exception& error) {
+    outcome.broken = str("round ", outcome.rounds, " with seed ", seed, ": ", error.what());
+  }
+  std::sort(outcome.tookMs.begin(), outcome.tookMs.end());
+  return outcome;
+}
+
+}  // namespace unisono::fault
