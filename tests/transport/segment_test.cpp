@@ -11,6 +11,7 @@
 #include "unisono/store/file_store.hpp"
 #include "unisono/store/hash_store.hpp"
 
+#include "base/bytes.hpp"
 #include "base/host.hpp"
 #include "base/process.hpp"
 #include "net/net_support.hpp"
@@ -136,6 +137,32 @@ TEST(SegmentTest, RefusesMembersThatDiffer) {
   });
   EXPECT_THAT(textOfThrown(settings[0]), HasSubstr("rank 0 has 'allreduce=flat'"));
   EXPECT_THAT(textOfThrown(settings[1]), HasSubstr("rank 0 has 'allreduce=flat'"));
+}
+
+TEST(SegmentTest, RefusesMembersOfAnotherVersion) {
+  const auto store = std::make_shared<HashStore>();
+  const auto thrown = onThreads(2, [&](int rank) {
+    if (rank == 0) {
+      Segment::form(options(store, 0, 2));
+      return;
+    }
+    store->wait({"unisono/root"}, 20s);
+    const Bytes record = store->get("unisono/root");
+    const auto root = RootRecord::decode(asText(record));
+    const JoinRequest newer{.version = kVersion + 1,
+                            .size = 2,
+                            .rank = 1,
+                            .settings = "",
+                            .process = encodeMark(thisProcess())};
+    Result<LocalMessage> reply =
+        askMonitor(root->socket, root->cookie, "J" + newer.encode(), test::soon());
+    ASSERT_TRUE(reply.isOk());
+    EXPECT_THAT(reply.value().bytes, HasSubstr("speaks version"));
+    EXPECT_FALSE(reply.value().fd.valid());
+  });
+
+  EXPECT_THAT(textOfThrown(thrown[0]),
+              AllOf(HasSubstr("[CONFIG]"), HasSubstr("speaks version"), HasSubstr("culprits=[1]")));
 }
 
 TEST(SegmentTest, RefusesAnotherHost) {
