@@ -334,9 +334,17 @@ void Formation::awaitAll(Segment& segment) {
   std::atomic<std::uint32_t>& formed = segment.header().formed;
   FormedWaitable on(formed);
   const auto ready = [&] {
-    checkFormation(segment);
+    const std::optional<AbortCause> trouble = findTrouble(segment);
+    // Looked at last: others may have begun to work, and failed, before this rank looks. Its own
+    // first operation tells it of that.
+    if (formed.load(std::memory_order_acquire) == 1) {
+      return true;
+    }
+    if (trouble) {
+      fail(segment, *trouble);
+    }
     if (options_.rank != 0) {
-      return formed.load(std::memory_order_acquire) == 1;
+      return false;
     }
     checkStore(segment);
     return missingRanks(segment).empty();
@@ -377,24 +385,24 @@ bool Formation::hasDied(const RankBlock& block) const {
   return lifeOf(process, here_) == Life::GONE;
 }
 
-/// Throws when somebody else ended the formation, or a member has died.
-void Formation::checkFormation(Segment& segment) {
-  AbortRecord& record = segment.header().abort;
-  if (const auto cause = record.read()) {
-    blame(*cause);
+/// What ends the formation, if anything does: somebody else did, or a member has died.
+std::optional<AbortCause> Formation::findTrouble(Segment& segment) {
+  if (auto cause = segment.header().abort.read()) {
+    return cause;
   }
   const bool look = nextLook_.expired();
   nextLook_ = look ? Deadline::after(kProcessLook) : nextLook_;
   for (int rank = 0; rank < options_.size; ++rank) {
     if (hasDied(segment.block(rank)) || (look && segment.isDumpingCore(rank))) {
-      fail(segment, {.reason = Reason::PEER_DEAD,
-                     .culprits = {rank},
-                     .reporter = options_.rank,
-                     .text = str("rank ", inWorld({rank}, options_.globalRanks).front(),
-                                 " (process ", segment.block(rank).identity.pid,
-                                 ") died while group '", options_.group, "' was formed")});
+      return AbortCause{.reason = Reason::PEER_DEAD,
+                        .culprits = {rank},
+                        .reporter = options_.rank,
+                        .text = str("rank ", inWorld({rank}, options_.globalRanks).front(),
+                                    " (process ", segment.block(rank).identity.pid,
+                                    ") died while group '", options_.group, "' was formed")};
     }
   }
+  return std::nullopt;
 }
 
 /// Rank 0 has nothing to ask of the store any more, but the others find it there: without a store

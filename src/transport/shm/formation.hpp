@@ -28,7 +28,7 @@ class Formation {
   // All.
   void goLive(Segment& segment);
   void awaitAll(Segment& segment);
-  void checkFormation(Segment& segment);
+  std::optional<AbortCause> findTrouble(Segment& segment);
   bool hasDied(const RankBlock& block) const;
   void checkStore(Segment& segment);
   std::vector<int> missingRanks(const Segment& segment) const;
