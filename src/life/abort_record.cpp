@@ -9,14 +9,22 @@
 namespace unisono {
 namespace {
 
-// A writer that takes longer has died meanwhile.
-constexpr Milliseconds kWriteTime(10);
+// A writer that takes longer has died meanwhile. Others may have its core for some turns.
+constexpr Milliseconds kWriteTime(200);
+
+/// Reads once: what is checked is what is used, though another process may write anything here.
+template <typename T>
+T once(const T& shared) noexcept {
+  return *const_cast<const volatile T*>(&shared);
+}
 
 }  // namespace
 
 bool AbortRecord::publish(const AbortCause& cause) noexcept {
   std::uint32_t none = kNone;
-  if (!state_.compare_exchange_strong(none, kWriting, std::memory_order_relaxed)) {
+  const std::uint32_t writing =
+      cause.reporter < 0 ? kWriting : kWriter + static_cast<std::uint32_t>(cause.reporter);
+  if (!state_.compare_exchange_strong(none, writing, std::memory_order_relaxed)) {
     return false;
   }
   reason_ = static_cast<std::uint32_t>(cause.reason);
@@ -39,19 +47,25 @@ std::optional<AbortCause> AbortRecord::read() const {
   if (!isSet()) {
     return std::nullopt;
   }
+  std::uint32_t state = kNone;
   TimerWaitable timer{Milliseconds(1)};
   const bool whole = waitUntil(
-      // Acquire: pairs with the release in publish().
-      [this] { return state_.load(std::memory_order_acquire) == kPublished; },
+      [&] {
+        // Acquire: pairs with the release in publish().
+        state = state_.load(std::memory_order_acquire);
+        return state == kPublished;
+      },
       {.deadline = Deadline::after(kWriteTime), .subject = {}}, timer);
   AbortCause cause;
   if (!whole) {
+    if (state >= kWriter && state - kWriter < kMostRanks) {
+      cause.culprits.push_back(static_cast<int>(state - kWriter));
+    }
     cause.text = "a rank died while it was reporting a failure";
     return cause;
   }
-  // Copied once, then checked: another process may write anything here.
-  const std::uint32_t reason = reason_;
-  const std::uint32_t size = std::min<std::uint32_t>(textSize_, sizeof text_);
+  const std::uint32_t reason = once(reason_);
+  const std::uint32_t size = std::min<std::uint32_t>(once(textSize_), sizeof text_);
   if (reason <= static_cast<std::uint32_t>(Reason::USAGE)) {
     cause.reason = static_cast<Reason>(reason);
   }

@@ -35,7 +35,7 @@ class AbortRecord {
   bool isSet() const noexcept { return state_.load(std::memory_order_relaxed) != kNone; }
 
   /// What failed it. Waits some milliseconds for a writer that is not done; one that died while
-  /// writing leaves a cause without culprits. Nothing when the group is fine.
+  /// writing is the culprit. Nothing when the group is fine.
   std::optional<AbortCause> read() const;
 
  private:
@@ -43,6 +43,7 @@ class AbortRecord {
   static constexpr std::uint32_t kNone = 0;
   static constexpr std::uint32_t kWriting = 1;
   static constexpr std::uint32_t kPublished = 2;
+  static constexpr std::uint32_t kWriter = 3;  // plus a rank: being written by that one
 
   std::atomic<std::uint32_t> state_;
   std::uint32_t reason_;

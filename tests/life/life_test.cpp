@@ -121,14 +121,18 @@ TEST(AbortRecordTest, AVeryLongTextIsCut) {
   EXPECT_EQ(record->read()->text, std::string(488, 'x'));
 }
 
-TEST(AbortRecordTest, AWriterThatDiedLeavesACauseWithoutCulprit) {
+TEST(AbortRecordTest, AWriterThatDiedIsTheCulprit) {
   const SharedPage<AbortRecord> record;
-  reinterpret_cast<std::atomic<std::uint32_t>&>(*record).store(1);  // as it is while writing
+  auto& state = reinterpret_cast<std::atomic<std::uint32_t>&>(*record);
+  state.store(3 + 5);  // as it is while rank 5 writes
 
   const auto cause = record->read();
   ASSERT_TRUE(cause);
-  EXPECT_THAT(cause->culprits, IsEmpty());
+  EXPECT_THAT(cause->culprits, ElementsAre(5));
   EXPECT_THAT(cause->text, HasSubstr("died while it was reporting"));
+
+  state.store(1);  // somebody who has no rank
+  EXPECT_THAT(record->read()->culprits, IsEmpty());
 }
 
 TEST(AbortRecordTest, GarbageInItDoesNoHarm) {
