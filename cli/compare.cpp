@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 
 #include "base/str.hpp"
 #include "bench/collective/comparison.hpp"
+#include "bench/collective/picture.hpp"
 #include "bench/environment.hpp"
 
 namespace unisono::bench {
@@ -47,6 +49,7 @@ struct Options {
   std::vector<std::string> peers = {"openmpi", "mpich", "gloo"};
   bool alone = false;
   bool json = false;
+  std::string plot;
 };
 
 std::string sizeText(std::uint64_t bytes) {
@@ -98,6 +101,19 @@ Json jsonOf(const Options& options, const std::vector<CollectiveRow>& rows,
   return all;
 }
 
+void draw(const Options& options, const std::vector<CollectiveRow>& rows) {
+  std::string caption = str("unisono_compare, ", options.plan.ranks, " ranks");
+  for (const auto& [name, value] : environment()) {
+    caption += name == "processor" || name == "date" ? str(", ", value) : "";
+  }
+  std::ofstream out(options.plot);
+  out << drawTimes(rows, caption) << std::flush;
+  if (!out) {
+    throw DistError({.reason = Reason::RESOURCE,
+                     .what = str("the picture could not be written to ", options.plot)});
+  }
+}
+
 int run(const Options& options, const std::string& folder) {
   const Scratch scratch;
   std::vector<Absentee> absent;
@@ -118,6 +134,9 @@ int run(const Options& options, const std::string& folder) {
       compareCollectives(contest, options.plan, [](const std::string& op, std::uint64_t size) {
         std::fprintf(stderr, "%s, %s bytes\n", op.c_str(), sizeText(size).c_str());
       });
+  if (!options.plot.empty()) {
+    draw(options, rows);
+  }
   if (options.json) {
     std::printf("%s\n", jsonOf(options, rows, absent).dump(1).c_str());
   } else {
@@ -156,6 +175,7 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::IsMember({"openmpi", "mpich", "gloo"}));
   app.add_flag("--alone", options.alone, "without any of them");
+  app.add_option("--plot", options.plot, "draws the times into this file (SVG)");
   app.add_flag("--json", options.json, "for programs, on the standard output");
   CLI11_PARSE(app, argc, argv);
   try {

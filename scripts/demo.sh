@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Shows unisono at work: builds it, starts its store server, and lets separate processes meet
 # through it: three C++ programs and, where PyTorch can be had, one stock torch.distributed
-# client that knows nothing of unisono. Installs what is missing first.
+# client that knows nothing of unisono. Then a small computation of several processes, and how
+# fast it is. Installs what is missing first.
 #
 # Usage: scripts/demo.sh [--no-pypi]
 #
@@ -75,9 +76,9 @@ start_rank() {
 cd "$ROOT"
 scripts/setup.sh "${pypi[@]}"
 
-plan demo 4
+plan demo 5
 step "build (preset release)"
-build release unisono_program example_meet example_hello example_dead_peer
+build release unisono_program example_meet example_hello example_dead_peer unisono_compare compare_peers
 for program in unisono example_meet example_hello example_dead_peer; do
   [[ -x $BIN/$program ]] || die "build/release/bin/$program was not built"
 done
@@ -125,4 +126,8 @@ fi
 step "let $WORLD processes compute together, and one of three die"
 examples/ranks.sh "$WORLD" "$BIN/example_hello" | sed 's/^/    /'
 "$BIN/example_dead_peer" | sed 's/^/    /'
+step "measure all_reduce between two processes, beside the other libraries that are installed"
+"$BIN/unisono_compare" --ops all_reduce --sizes 4,65536,4194304 --rounds 3 2>"$notes/compare" |
+  sed 's/^/    /' || die "$(cat "$notes/compare")"
+grep "is left out" "$notes/compare" | sed 's/^/    /' || true
 echo "Try it yourself: build/release/bin/unisono store serve"

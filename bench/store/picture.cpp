@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/str.hpp"
+#include "bench/svg.hpp"
 
 namespace unisono::bench {
 namespace {
@@ -15,13 +16,6 @@ constexpr double kPanelHeight = 230;
 constexpr double kTop = 56;     // of the bars in a panel
 constexpr double kFloor = 190;  // their foot
 constexpr double kMargin = 24;
-constexpr std::array kColors = {"#0b6e4f", "#d1495b", "#8d99ae", "#edae49"};
-
-std::string number(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f", value);
-  return text.data();
-}
 
 /// 1234567 as "1.23 M".
 std::string rateText(double rate) {
@@ -32,10 +26,6 @@ std::string rateText(double rate) {
     std::snprintf(text.data(), text.size(), "%.0f k", rate / 1e3);
   }
   return text.data();
-}
-
-std::string textAt(double x, double y, std::string_view words, std::string_view style) {
-  return str("<text x=\"", number(x), "\" y=\"", number(y), "\" ", style, ">", words, "</text>\n");
 }
 
 template <typename Get>
@@ -60,10 +50,11 @@ std::string drawPanel(const std::vector<Row>& rows, const std::vector<std::strin
   const double groupWidth = (kPanelWidth - 2 * kMargin) / static_cast<double>(groups.size());
   const double barWidth = std::min(44.0, groupWidth * 0.86 / static_cast<double>(peers.size()));
   const Row& first = rows.front();
-  std::string out = textAt(left + kMargin, top + 28,
-                           str(first.verb, first.depth == 1 ? ", one request at a time"
-                                                            : str(", ", first.depth, " in flight")),
-                           "font-size=\"15\" font-weight=\"bold\"");
+  std::string out =
+      svg::text(left + kMargin, top + 28,
+                str(first.verb, first.depth == 1 ? ", one request at a time"
+                                                 : str(", ", first.depth, " in flight")),
+                "font-size=\"15\" font-weight=\"bold\"");
   for (std::size_t group = 0; group < groups.size(); ++group) {
     const double x = left + kMargin + groupWidth * static_cast<double>(group);
     for (const Row& row : rows) {
@@ -74,26 +65,15 @@ std::string drawPanel(const std::vector<Row>& rows, const std::vector<std::strin
           static_cast<std::size_t>(std::find(peers.begin(), peers.end(), row.peer) - peers.begin());
       const double height = row.figures.opsPerSecond * scale;
       const double barX = x + barWidth * static_cast<double>(which);
-      out += str("<rect x=\"", number(barX), "\" y=\"", number(top + kFloor - height),
-                 "\" width=\"", number(barWidth - 3), "\" height=\"", number(height), "\" fill=\"",
-                 kColors[which % kColors.size()], "\"/>\n");
-      out += textAt(barX + (barWidth - 3) / 2, top + kFloor - height - 4,
+      out += svg::box(barX, top + kFloor - height, barWidth - 3, height,
+                      svg::kColors[which % svg::kColors.size()]);
+      out +=
+          svg::text(barX + (barWidth - 3) / 2, top + kFloor - height - 4,
                     rateText(row.figures.opsPerSecond), "font-size=\"9\" text-anchor=\"middle\"");
     }
-    out += textAt(x + barWidth * static_cast<double>(peers.size()) / 2, top + kFloor + 16,
-                  str(groups[group], groups[group] == 1 ? " client" : " clients"),
-                  "font-size=\"11\" text-anchor=\"middle\"");
-  }
-  return out;
-}
-
-std::string drawLegend(const std::vector<std::string>& peers) {
-  std::string out;
-  double x = kMargin;
-  for (std::size_t i = 0; i < peers.size(); ++i, x += 110) {
-    out += str("<rect x=\"", number(x), "\" y=\"40\" width=\"12\" height=\"12\" fill=\"",
-               kColors[i % kColors.size()], "\"/>\n");
-    out += textAt(x + 18, 51, peers[i], "font-size=\"13\"");
+    out += svg::text(x + barWidth * static_cast<double>(peers.size()) / 2, top + kFloor + 16,
+                     str(groups[group], groups[group] == 1 ? " client" : " clients"),
+                     "font-size=\"11\" text-anchor=\"middle\"");
   }
   return out;
 }
@@ -105,9 +85,9 @@ std::string drawRates(const std::vector<Row>& rows, const std::string& caption) 
   const auto panels = distinct(rows, [](const Row& row) { return std::pair(row.verb, row.depth); });
   const std::size_t lines = (panels.size() + 1) / 2;
   const double height = 70 + kPanelHeight * static_cast<double>(lines) + 30;
-  std::string body = textAt(kMargin, 26, "Requests per second: more is better",
-                            "font-size=\"17\" font-weight=\"bold\"");
-  body += drawLegend(peers);
+  std::string body = svg::text(kMargin, 26, "Requests per second: more is better",
+                               "font-size=\"17\" font-weight=\"bold\"");
+  body += svg::legend(peers, kMargin, 40);
   for (std::size_t i = 0; i < panels.size(); ++i) {
     std::vector<Row> mine;
     std::copy_if(rows.begin(), rows.end(), std::back_inserter(mine),
@@ -115,12 +95,8 @@ std::string drawRates(const std::vector<Row>& rows, const std::string& caption) 
     body += drawPanel(mine, peers, static_cast<double>(i % 2) * kPanelWidth,
                       60 + static_cast<double>(i / 2) * kPanelHeight);
   }
-  body += textAt(kMargin, height - 14, caption, "font-size=\"11\" fill=\"#555\"");
-  return str("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", number(2 * kPanelWidth),
-             "\" height=\"", number(height),
-             "\" font-family=\"sans-serif\">\n<rect width=\"100%\" height=\"100%\" "
-             "fill=\"white\"/>\n",
-             body, "</svg>\n");
+  body += svg::text(kMargin, height - 14, caption, "font-size=\"11\" fill=\"#555\"");
+  return svg::page(2 * kPanelWidth, height, body);
 }
 
 }  // namespace unisono::bench

@@ -88,6 +88,30 @@ void shareBlocks(shm::Arena& arena, ConstBlock mine, std::span<const Block> take
   direct.leave();
 }
 
+void shareLines(shm::Arena& arena, ConstBlock mine, Block out, std::span<const int> givers) {
+  constexpr std::size_t kPayload = shm::LlLine::kPayload;
+  const std::size_t size = out.size() / givers.size();
+  const std::size_t lines = std::max<std::size_t>(roundsFor(size, kPayload), 1);
+  for (std::size_t at = 0; at < givers.size(); ++at) {
+    if (givers[at] == arena.rank()) {
+      for (std::size_t line = 0; line < lines; ++line) {
+        const Range part = roundOf(size, kPayload, line);
+        arena.sendLine(line, mine.data() + part.begin, part.size, line + 1 == lines);
+      }
+      copyOwn(out.subspan(at * size, size), mine);
+    }
+  }
+  for (std::size_t at = 0; at < givers.size(); ++at) {
+    for (std::size_t line = 0; givers[at] != arena.rank() && line < lines; ++line) {
+      const Range part = roundOf(size, kPayload, line);
+      const std::byte* const from = arena.awaitLine(givers[at], line);
+      if (part.size > 0) {
+        std::memcpy(out.data() + at * size + part.begin, from, part.size);
+      }
+    }
+  }
+}
+
 namespace {
 
 /// One exchange of blocks of their own. The slot of round 0 begins with the sizes of all blocks,

@@ -28,6 +28,11 @@ using Block = std::span<std::byte>;
 void shareBlocks(shm::Arena& arena, ConstBlock mine, std::span<const Block> take,
                  std::span<const int> givers);
 
+/// The same by lines, in which data and flag travel together: for a few bytes, of which all ranks
+/// know how many. `out` has room for a block of each of `givers`, in their order. At most
+/// mostOfLl(1) bytes each.
+void shareLines(shm::Arena& arena, ConstBlock mine, Block out, std::span<const int> givers);
+
 /// Every giver gives a block of its own to each taker: `give[p]` to rank p. Throws MISMATCH on all
 /// ranks when rank p gives another number of bytes than is taken.
 void dealBlocks(shm::Arena& arena, std::span<const ConstBlock> give, std::span<const Block> take,

@@ -61,6 +61,10 @@ std::span<const AllreduceAlgorithm> allreduceAlgorithms() noexcept {
   return kAllreduce;
 }
 
+bool linesAreBest(const Situation& s, std::size_t givers) noexcept {
+  return !s.crowded && s.bytes * givers <= thresholds().llTotal && kLl.applies(s);
+}
+
 Selector::Selector() : settings_(kAlgo.value()) {
   constexpr std::string_view kPrefix = "allreduce=";
   if (settings_.empty()) {

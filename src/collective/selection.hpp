@@ -31,6 +31,9 @@ struct AllreduceAlgorithm {
   AllreduceFn run;
 };
 
+/// Whether a few bytes of each of `givers` ranks travel best by lines (shareLines()).
+bool linesAreBest(const Situation& situation, std::size_t givers) noexcept;
+
 /// Every algorithm, one row each.
 std::span<const AllreduceAlgorithm> allreduceAlgorithms() noexcept;
 

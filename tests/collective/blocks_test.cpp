@@ -64,6 +64,27 @@ TEST_P(BlocksTest, EverybodyGetsEverybodysBlock) {
   });
 }
 
+TEST_P(BlocksTest, LinesBringTheSame) {
+  ThreadWorld world(ranks());
+  world.run([&](shm::Arena& arena) {
+    for (const std::size_t size : {0U, 1U, 55U, 56U, 57U, 1000U, 4144U}) {
+      const Bytes mine = block(arena.rank(), 0, size);
+      Bytes all(size * count());
+      operate(arena, [&] { shareLines(arena, mine, all, everybody(ranks())); });
+      for (int peer = 0; peer < ranks(); ++peer) {
+        const auto at = all.begin() + static_cast<std::ptrdiff_t>(size) * peer;
+        ASSERT_EQ(Bytes(at, at + static_cast<std::ptrdiff_t>(size)), block(peer, 0, size));
+      }
+      for (int root = 0; root < ranks(); ++root) {  // who gives need not hear the others
+        Bytes one(size);
+        operate(
+            arena, [&] { shareLines(arena, mine, one, std::span(&root, 1)); }, false);
+        ASSERT_EQ(one, block(root, 0, size)) << "of rank " << root;
+      }
+    }
+  });
+}
+
 TEST_P(BlocksTest, EverybodyGetsTheRootsBlock) {
   ThreadWorld world(ranks());
   world.run([&](shm::Arena& arena) {

@@ -7,7 +7,6 @@
 #include "backend/native/monitored_barrier.hpp"
 #include "base/str.hpp"
 #include "collective/barrier.hpp"
-#include "collective/reduce_scatter.hpp"
 #include "reduction/copy.hpp"
 #include "tensor/strided.hpp"
 
@@ -27,11 +26,7 @@ std::uint32_t folded(std::uint64_t signature) noexcept {
 /// From here on places are exchanged. Smaller tensors are sooner copied, and may be left to
 /// algorithms in which nobody arrives.
 constexpr std::size_t kDirectFrom =
-    std::max(shm::kSmallSlot, shm::kLlLines * shm::LlLine::kPayload) + 1;
-
-ConstBlock part(ConstBlock whole, std::size_t index, std::size_t size) noexcept {
-  return whole.subspan(index * size, size);
-}
+    std::max(shm::kSmallSlot, shm::kLlLines* shm::LlLine::kPayload) + 1;
 
 /// The blocks of a tensor that is cut along its first dimension: `splits` rows each, or equally.
 template <typename BlockType>
@@ -153,108 +148,25 @@ void Executor::begin(const CollectiveArgs& args, ConstBlock given) {
        .place = given.size() < kDirectFrom ? shm::Place{} : arena_.registered().find(given)});
 }
 
-ConstBlock Executor::contribution(const CollectiveArgs& args, const Tensor& tensor) {
-  const ConstBlock plain = readable(tensor, scratch_);
-  if (args.reduceOp != ReduceOp::PREMUL_SUM) {
-    return plain;
-  }
-  std::byte* scaled = scratch_.take(plain.size());
-  scale(tensor.dtype(), scaled, plain.data(), static_cast<std::size_t>(tensor.numel()),
-        args.reduceOp.factor());
-  return {scaled, plain.size()};
-}
-
-/// Picks and runs an algorithm: an operation of its own.
-void Executor::runReduction(const CollectiveArgs& args, const AllreduceData& data,
-                            const Reduction& reduction) {
-  const bool all = data.taker == AllreduceData::kAll;
-  const bool inPlace = all && data.in == data.out;
-  begin(args,
-        inPlace ? ConstBlock(data.in, data.elements * reduction.elementSize()) : ConstBlock());
-  const bool done = arena_.isReachable() && allreduceDirect(arena_, data, reduction);
-  if (data.elements > 0 && !done) {
-    const AllreduceAlgorithm& algorithm =
-        selector_.allreduce({.bytes = data.elements * reduction.elementSize(),
-                             .elementSize = reduction.elementSize(),
-                             .ranks = arena_.size(),
-                             .crowded = arena_.isCrowded()});
-    algorithm.run(arena_, data, reduction);
-  }
-  arena_.end(all && data.elements > 0);
-}
-
-void Executor::allreduce(const CollectiveArgs& args) {
-  if (args.outputs.size() == 1) [[likely]] {
-    allreduceOne(args, args.outputs[0]);
-  } else {
-    allreduceMany(args, false);
-  }
-}
-
-void Executor::allreduceOne(const CollectiveArgs& args, const Tensor& tensor) {
-  const Reduction reduction = Reduction::of(tensor.dtype(), args.reduceOp, arena_.size());
-  const OutputBlock output(tensor, scratch_);
-  const ConstBlock in = contribution(args, tensor);
-  runReduction(args, {in.data(), output.block().data(), static_cast<std::size_t>(tensor.numel())},
-               reduction);
-  output.deliver();
-}
-
-/// Several tensors: coalesced they are one long vector; otherwise they are reduced with each other
-/// first, and all get the result.
-void Executor::allreduceMany(const CollectiveArgs& args, bool coalesced) {
-  const DType type = args.outputs[0].dtype();
-  std::size_t bytes = 0;
-  for (const Tensor& tensor : args.outputs) {
-    bytes = coalesced ? bytes + tensor.bytes() : tensor.bytes();
-  }
-  std::byte* whole = scratch_.take(bytes);
-  std::size_t at = 0;
-  std::vector<const std::byte*> local;
-  for (const Tensor& tensor : args.outputs) {
-    const ConstBlock block = contribution(args, tensor);
-    if (coalesced) {
-      copyBytes(whole + at, block.data(), block.size());
-      at += block.size();
-    } else {
-      local.push_back(block.data());
-    }
-  }
-  if (!coalesced) {
-    const ReduceOp op = args.reduceOp == ReduceOp::AVG ? ReduceOp(ReduceOp::SUM) : args.reduceOp;
-    Reduction::of(type, op, 1).reduce(whole, local, bytes / elementSize(type));
-  }
-  runReduction(args, {whole, whole, bytes / elementSize(type)},
-               Reduction::of(type, args.reduceOp, arena_.size()));
-  at = 0;
-  for (const Tensor& tensor : args.outputs) {
-    unpack(tensor, whole + at);
-    at += coalesced ? tensor.bytes() : 0;
-  }
-}
-
-void Executor::reduce(const CollectiveArgs& args) {
-  const Tensor& tensor = args.outputs[0];
-  const Reduction reduction = Reduction::of(tensor.dtype(), args.reduceOp, arena_.size());
-  const ConstBlock in = contribution(args, tensor);
-  const auto elements = static_cast<std::size_t>(tensor.numel());
-  if (!isRoot(args)) {
-    runReduction(args, {in.data(), nullptr, elements, args.root}, reduction);
-    return;
-  }
-  const OutputBlock output(tensor, scratch_);
-  runReduction(args, {in.data(), output.block().data(), elements, args.root}, reduction);
-  output.deliver();
+bool Executor::byLines(std::size_t bytes, std::size_t givers) const noexcept {
+  return linesAreBest(
+      {.bytes = bytes, .elementSize = 1, .ranks = arena_.size(), .crowded = arena_.isCrowded()},
+      givers);
 }
 
 void Executor::broadcast(const CollectiveArgs& args) {
   const Tensor& tensor = args.outputs[static_cast<std::size_t>(args.rootTensor)];
   const OutputBlock output(tensor, scratch_);
   const ConstBlock mine = isRoot(args) ? readable(tensor, scratch_) : ConstBlock();
-  std::vector<Block> take(ranks());
-  take[static_cast<std::size_t>(args.root)] = output.block();
+  const std::span<const int> givers(&args.root, 1);
   begin(args, mine);
-  shareBlocks(arena_, mine, take, std::span(&args.root, 1));
+  if (byLines(tensor.bytes(), 1)) {
+    shareLines(arena_, mine, output.block(), givers);
+  } else {
+    std::vector<Block> take(ranks());
+    take[static_cast<std::size_t>(args.root)] = output.block();
+    shareBlocks(arena_, mine, take, givers);
+  }
   arena_.end(false);
   for (const Tensor& each : args.outputs) {
     if (&each != &tensor) {
@@ -318,10 +230,13 @@ void Executor::allgather(const CollectiveArgs& args) {
 void Executor::allgatherSingle(const CollectiveArgs& args, const Tensor& output,
                                const Tensor& input) {
   const OutputBlock out(output, scratch_);
-  const std::vector<Block> take = rowsOf(out.block(), output, {}, ranks());
   const ConstBlock mine = readable(input, scratch_);
   begin(args, mine);
-  shareBlocks(arena_, mine, take, everybody_);
+  if (byLines(mine.size(), ranks() - 1)) {
+    shareLines(arena_, mine, out.block(), everybody_);
+  } else {
+    shareBlocks(arena_, mine, rowsOf(out.block(), output, {}, ranks()), everybody_);
+  }
   arena_.end(true);
   out.deliver();
 }
@@ -355,34 +270,6 @@ void Executor::scatter(const CollectiveArgs& args) {
   dealBlocks(arena_, give, take, std::span(&args.root, 1));
   arena_.end(false);
   output.deliver();
-}
-
-void Executor::reduceBlocks(const CollectiveArgs& args, std::span<const ConstBlock> give,
-                            const Tensor& output, ConstBlock given) {
-  const OutputBlock out(output, scratch_);
-  begin(args, given);
-  reduceScatterSlots(arena_, give, out.block(),
-                     Reduction::of(output.dtype(), args.reduceOp, arena_.size()));
-  arena_.end(true);
-  out.deliver();
-}
-
-void Executor::reduceScatter(const CollectiveArgs& args) {
-  std::vector<ConstBlock> give;
-  for (const Tensor& tensor : args.inputs) {
-    give.push_back(contribution(args, tensor));
-  }
-  reduceBlocks(args, give, args.outputs[0]);
-}
-
-void Executor::reduceScatterSingle(const CollectiveArgs& args, const Tensor& output,
-                                   const Tensor& input) {
-  const ConstBlock whole = contribution(args, input);
-  std::vector<ConstBlock> give;
-  for (std::size_t peer = 0; peer < ranks(); ++peer) {
-    give.push_back(part(whole, peer, output.bytes()));
-  }
-  reduceBlocks(args, give, output, whole);
 }
 
 void Executor::alltoall(const CollectiveArgs& args) {

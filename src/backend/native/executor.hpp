@@ -38,6 +38,8 @@ class Executor {
   void gatherBlocks(const CollectiveArgs& what, ConstBlock mine, std::byte* all,
                     std::span<const std::size_t> sizes);
   void reduce(const CollectiveArgs& args);
+  /// Whether blocks of `bytes` of each of `givers` go by lines.
+  bool byLines(std::size_t bytes, std::size_t givers) const noexcept;
   void runReduction(const CollectiveArgs& args, const AllreduceData& data,
                     const Reduction& reduction);
   void broadcast(const CollectiveArgs& args);

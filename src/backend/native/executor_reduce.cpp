@@ -1,0 +1,138 @@
+// The operations that reduce.
+#include "backend/native/executor.hpp"
+#include "collective/reduce_scatter.hpp"
+#include "reduction/copy.hpp"
+#include "tensor/strided.hpp"
+
+namespace unisono {
+namespace {
+
+ConstBlock part(ConstBlock whole, std::size_t index, std::size_t size) noexcept {
+  return whole.subspan(index * size, size);
+}
+
+}  // namespace
+
+ConstBlock Executor::contribution(const CollectiveArgs& args, const Tensor& tensor) {
+  const ConstBlock plain = readable(tensor, scratch_);
+  if (args.reduceOp != ReduceOp::PREMUL_SUM) {
+    return plain;
+  }
+  std::byte* scaled = scratch_.take(plain.size());
+  scale(tensor.dtype(), scaled, plain.data(), static_cast<std::size_t>(tensor.numel()),
+        args.reduceOp.factor());
+  return {scaled, plain.size()};
+}
+
+/// Picks and runs an algorithm: an operation of its own.
+void Executor::runReduction(const CollectiveArgs& args, const AllreduceData& data,
+                            const Reduction& reduction) {
+  const bool all = data.taker == AllreduceData::kAll;
+  const bool inPlace = all && data.in == data.out;
+  begin(args,
+        inPlace ? ConstBlock(data.in, data.elements * reduction.elementSize()) : ConstBlock());
+  const bool done = arena_.isReachable() && allreduceDirect(arena_, data, reduction);
+  if (data.elements > 0 && !done) {
+    const AllreduceAlgorithm& algorithm =
+        selector_.allreduce({.bytes = data.elements * reduction.elementSize(),
+                             .elementSize = reduction.elementSize(),
+                             .ranks = arena_.size(),
+                             .crowded = arena_.isCrowded()});
+    algorithm.run(arena_, data, reduction);
+  }
+  arena_.end(all && data.elements > 0);
+}
+
+void Executor::allreduce(const CollectiveArgs& args) {
+  if (args.outputs.size() == 1) [[likely]] {
+    allreduceOne(args, args.outputs[0]);
+  } else {
+    allreduceMany(args, false);
+  }
+}
+
+void Executor::allreduceOne(const CollectiveArgs& args, const Tensor& tensor) {
+  const Reduction reduction = Reduction::of(tensor.dtype(), args.reduceOp, arena_.size());
+  const OutputBlock output(tensor, scratch_);
+  const ConstBlock in = contribution(args, tensor);
+  runReduction(args, {in.data(), output.block().data(), static_cast<std::size_t>(tensor.numel())},
+               reduction);
+  output.deliver();
+}
+
+/// Several tensors: coalesced they are one long vector; otherwise they are reduced with each other
+/// first, and all get the result.
+void Executor::allreduceMany(const CollectiveArgs& args, bool coalesced) {
+  const DType type = args.outputs[0].dtype();
+  std::size_t bytes = 0;
+  for (const Tensor& tensor : args.outputs) {
+    bytes = coalesced ? bytes + tensor.bytes() : tensor.bytes();
+  }
+  std::byte* whole = scratch_.take(bytes);
+  std::size_t at = 0;
+  std::vector<const std::byte*> local;
+  for (const Tensor& tensor : args.outputs) {
+    const ConstBlock block = contribution(args, tensor);
+    if (coalesced) {
+      copyBytes(whole + at, block.data(), block.size());
+      at += block.size();
+    } else {
+      local.push_back(block.data());
+    }
+  }
+  if (!coalesced) {
+    const ReduceOp op = args.reduceOp == ReduceOp::AVG ? ReduceOp(ReduceOp::SUM) : args.reduceOp;
+    Reduction::of(type, op, 1).reduce(whole, local, bytes / elementSize(type));
+  }
+  runReduction(args, {whole, whole, bytes / elementSize(type)},
+               Reduction::of(type, args.reduceOp, arena_.size()));
+  at = 0;
+  for (const Tensor& tensor : args.outputs) {
+    unpack(tensor, whole + at);
+    at += coalesced ? tensor.bytes() : 0;
+  }
+}
+
+void Executor::reduce(const CollectiveArgs& args) {
+  const Tensor& tensor = args.outputs[0];
+  const Reduction reduction = Reduction::of(tensor.dtype(), args.reduceOp, arena_.size());
+  const ConstBlock in = contribution(args, tensor);
+  const auto elements = static_cast<std::size_t>(tensor.numel());
+  if (!isRoot(args)) {
+    runReduction(args, {in.data(), nullptr, elements, args.root}, reduction);
+    return;
+  }
+  const OutputBlock output(tensor, scratch_);
+  runReduction(args, {in.data(), output.block().data(), elements, args.root}, reduction);
+  output.deliver();
+}
+
+void Executor::reduceBlocks(const CollectiveArgs& args, std::span<const ConstBlock> give,
+                            const Tensor& output, ConstBlock given) {
+  const OutputBlock out(output, scratch_);
+  begin(args, given);
+  reduceScatterSlots(arena_, give, out.block(),
+                     Reduction::of(output.dtype(), args.reduceOp, arena_.size()));
+  arena_.end(true);
+  out.deliver();
+}
+
+void Executor::reduceScatter(const CollectiveArgs& args) {
+  std::vector<ConstBlock> give;
+  for (const Tensor& tensor : args.inputs) {
+    give.push_back(contribution(args, tensor));
+  }
+  reduceBlocks(args, give, args.outputs[0]);
+}
+
+void Executor::reduceScatterSingle(const CollectiveArgs& args, const Tensor& output,
+                                   const Tensor& input) {
+  const ConstBlock whole = contribution(args, input);
+  std::vector<ConstBlock> give;
+  for (std::size_t peer = 0; peer < ranks(); ++peer) {
+    give.push_back(part(whole, peer, output.bytes()));
+  }
+  reduceBlocks(args, give, output, whole);
+}
+
+}  // namespace unisono
