@@ -134,7 +134,7 @@ void Executor::dispatch(CollectiveArgs& args) {
                            .op = std::string(opName(args.type))});
 }
 
-void Executor::begin(const CollectiveArgs& args, ConstBlock given) {
+void Executor::begin(const CollectiveArgs& args, ConstBlock given, bool gives) {
   const Tensor* tensor = args.anyTensor();
   arena_.begin(
       {.name = opName(args.type),
@@ -145,6 +145,7 @@ void Executor::begin(const CollectiveArgs& args, ConstBlock given) {
        .root = args.root,
        .count = tensor == nullptr ? 0 : static_cast<std::uint64_t>(tensor->numel()),
        .timeout = timeout_,
+       .gives = gives,
        .place = given.size() < kDirectFrom ? shm::Place{} : arena_.registered().find(given)});
 }
 
@@ -159,7 +160,7 @@ void Executor::broadcast(const CollectiveArgs& args) {
   const OutputBlock output(tensor, scratch_);
   const ConstBlock mine = isRoot(args) ? readable(tensor, scratch_) : ConstBlock();
   const std::span<const int> givers(&args.root, 1);
-  begin(args, mine);
+  begin(args, mine, isRoot(args));
   if (byLines(tensor.bytes(), 1)) {
     shareLines(arena_, mine, output.block(), givers);
   } else {
@@ -266,7 +267,7 @@ void Executor::scatter(const CollectiveArgs& args) {
   const OutputBlock output(args.outputs[0], scratch_);
   std::vector<Block> take(ranks());
   take[static_cast<std::size_t>(args.root)] = output.block();
-  begin(args);
+  begin(args, {}, isRoot(args));
   dealBlocks(arena_, give, take, std::span(&args.root, 1));
   arena_.end(false);
   output.deliver();

@@ -30,7 +30,7 @@ class Executor {
  private:
   void dispatch(CollectiveArgs& args);
   /// `given`: what this rank lets the others read where it is, if that is where they can reach it.
-  void begin(const CollectiveArgs& args, ConstBlock given = {});
+  void begin(const CollectiveArgs& args, ConstBlock given = {}, bool gives = true);
   void allreduce(const CollectiveArgs& args);
   void allreduceOne(const CollectiveArgs& args, const Tensor& tensor);
   void allreduceMany(const CollectiveArgs& args, bool coalesced);

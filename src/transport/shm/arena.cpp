@@ -48,8 +48,12 @@ void Arena::begin(const Announcement& what) {
   mine_.arrival.signature[seq_ % kPosts].store(operation.signature, std::memory_order_relaxed);
 
   // Nobody is ever more than two operations ahead of another: see the top of arena.hpp.
-  awaitFinished(seq_ < 2 ? 0 : seq_ - 2);
-  if ((seq_ & kLineSeqMask) >= kLineSeqMask - 1) [[unlikely]] {
+  const bool forgets = (seq_ & kLineSeqMask) >= kLineSeqMask - 1;
+  gives_ = what.gives;
+  if (gives_ || forgets) {
+    awaitFinished(seq_ < 2 ? 0 : seq_ - 2);
+  }
+  if (forgets) [[unlikely]] {
     forgetLines();
   }
 }
@@ -70,7 +74,21 @@ void Arena::end(bool heardAll) noexcept {
     mine_.done.store(finished, std::memory_order_release);
   } else {
     wait_.publish(mine_.done, finished);
+    if (gives_) {
+      // While the others are still busy with what this rank gave: the next one will need it.
+      lookWhoFinished(seq_ - 1);
+    }
   }
+}
+
+void Arena::lookWhoFinished(std::uint64_t seq) noexcept {
+  for (int peer = 0; peer < size_; ++peer) {
+    const Position done = segment_.block(peer).done.load(std::memory_order_acquire);
+    if (!reached(done, positionOf(seq + 1, 0))) {
+      return;
+    }
+  }
+  allFinished_ = seq;
 }
 
 void Arena::awaitFinished(std::uint64_t seq) {

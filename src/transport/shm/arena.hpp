@@ -2,11 +2,12 @@
 //
 // An operation is opened with begin() and closed with end(). In between a rank fills slots of its
 // own, says that it has arrived, waits for the arrival of others and reads their slots. What lies
-// in registered memory needs no slots: its rank announces the place, and others go there. Slots
-// come in two sets, for operations of even and odd number. A rank begins operation k only when
-// everybody has finished k - 2 (which it usually knows: who has been heard in k - 1 has finished k
-// - 2), so the set it fills is read by nobody any more. Long operations go through a few slots in
-// rounds.
+// in registered memory needs no slots: its rank announces the place, and others go there.
+//
+// Slots come in two sets, for operations of even and odd number. A rank that fills some begins
+// operation k only when everybody has finished k - 2 (which it usually knows: who has been heard in
+// k - 1 has finished k - 2), so the set it fills is read by nobody any more. One that fills none
+// hears one that does. Long operations go through a few slots in rounds.
 //
 // Thread safety: one thread at a time, the one that drives the group's operations.
 #pragma once
@@ -32,7 +33,8 @@ struct Announcement {
   std::int32_t root = -1;
   std::uint64_t count = 0;
   Milliseconds timeout{};
-  Place place = {};  // of what this rank gives, if others can reach it there
+  bool gives = true;  // false: it fills neither slots nor lines, and only hears others
+  Place place = {};   // of what this rank gives, if others can reach it there
 };
 
 struct ArenaOptions {
@@ -160,6 +162,7 @@ class Arena {
   Position at(std::size_t round) const noexcept { return positionOf(seq_, round + 2); }
   void makeRing();
   void awaitFinished(std::uint64_t seq);
+  void lookWhoFinished(std::uint64_t seq) noexcept;
   void forgetLines() noexcept;
   /// Never 0, which is what lines hold at first.
   std::uint32_t lineSeq() const noexcept {
@@ -175,6 +178,7 @@ class Arena {
   RegisteredMemory registered_;
   const std::size_t mostChunk_;
   std::uint64_t seq_ = 0;
+  bool gives_ = false;
   bool isReachable_ = false;
   std::uint64_t allFinished_ = 0;  // everybody is known to have finished this operation
   std::span<std::byte> ring_;
