@@ -27,12 +27,12 @@ constexpr const AllreduceAlgorithm& kFlat = kAllreduce[2];
 constexpr const AllreduceAlgorithm& kSlices = kAllreduce[3];
 
 /// What differs between processors. On AMD's a line that another core has written is dear to write
-/// again, so lines pay off only singly; the value for Intel's has not been measured with this code.
+/// again, so only a few pay off; the value for Intel's has not been measured with this code.
 struct Thresholds {
   std::size_t llTotal;  // bytes of all other ranks together up to which lines are best
 };
 constexpr Thresholds kIntel = {4096};
-constexpr Thresholds kOthers = {shm::LlLine::kPayload};
+constexpr Thresholds kOthers = {4 * shm::LlLine::kPayload};
 
 const Thresholds& thresholds() noexcept {
 #if defined(__x86_64__)
