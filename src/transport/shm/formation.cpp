@@ -292,22 +292,19 @@ std::shared_ptr<SharedMapping> Formation::ask(const RootRecord& root) {
   if (!reply.isOk()) {
     return nullptr;
   }
-  ByteReader in(reply.value().bytes);
-  const auto kind = in.raw(1);
-  const auto bytes = in.number<std::uint64_t>();
-  if (kind == "M" && bytes && reply.value().fd.valid()) {
+  LocalMessage& answer = reply.value();
+  if (answer.bytes.starts_with('M')) {
     if (auto mapping = SharedMapping::find(root.cookie)) {
       return mapping;
     }
-    SharedMemory memory = SharedMemory::adopt(std::move(reply.value().fd), *bytes,
-                                              str("group '", options_.group, "'"));
-    return SharedMapping::share(
-        std::make_shared<SharedMapping>(root.cookie, root.socket, std::move(memory)));
+    return SharedMapping::share(SharedMapping::adopt(std::move(answer), request.size, root.cookie,
+                                                     root.socket,
+                                                     str("group '", options_.group, "'")));
   }
   ErrorFacts known = facts();
   known.reason = Reason::CONFIG;
   known.what = str("group '", options_.group, "' refuses rank ", options_.rank, ": ",
-                   printable(std::string_view(reply.value().bytes).substr(1)));
+                   answer.bytes.empty() ? "" : printable(std::string_view(answer.bytes).substr(1)));
   known.hint = "give every process its own rank, the same size, version and settings";
   throw DistBackendError(std::move(known));
 }

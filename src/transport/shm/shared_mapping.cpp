@@ -1,7 +1,26 @@
 #include "transport/shm/shared_mapping.hpp"
 
+#include <cstring>
+
+#include "unisono/base/error.hpp"
+
+#include "base/bytes.hpp"
+#include "base/str.hpp"
+
 namespace unisono::shm {
 namespace {
+
+[[noreturn]] void refuse(std::string_view subject, std::string_view why) {
+  throw DistError({.reason = Reason::PROTOCOL,
+                   .what = str("what rank 0 gave out as the memory of ", subject, " ", why),
+                   .hint = "all ranks must run the same version of unisono"});
+}
+
+bool isHeaderOf(const Header& header, const Layout& layout, std::string_view cookie) noexcept {
+  return std::memcmp(header.magic, kMagic, sizeof kMagic) == 0 && header.version == kVersion &&
+         header.ranks == layout.ranks && header.bytes == layout.bytes() &&
+         std::string_view(header.cookie, sizeof header.cookie) == cookie;
+}
 
 struct Registry {
   Mutex mutex;
@@ -15,6 +34,28 @@ Registry& registry() {
 }
 
 }  // namespace
+
+std::shared_ptr<SharedMapping> SharedMapping::adopt(LocalMessage answer, std::size_t ranks,
+                                                    std::string cookie, std::string rootSocket,
+                                                    std::string_view subject) {
+  ByteReader in(answer.bytes);
+  static_cast<void>(in.raw(1));  // 'M'
+  const auto bytes = in.number<std::uint64_t>();
+  const Layout layout{ranks};
+  if (!bytes || !answer.fd.valid()) {
+    refuse(subject, "is none");
+  }
+  // Its own word for the size is not enough: all addresses in it follow from the number of ranks.
+  if (*bytes != layout.bytes()) {
+    refuse(subject, str("is ", *bytes, " bytes long, not ", layout.bytes()));
+  }
+  SharedMemory memory = SharedMemory::adopt(std::move(answer.fd), layout.bytes(), subject);
+  if (!isHeaderOf(*reinterpret_cast<const Header*>(memory.bytes().data()), layout, cookie)) {
+    refuse(subject, "is that of another group");
+  }
+  return std::make_shared<SharedMapping>(std::move(cookie), std::move(rootSocket),
+                                         std::move(memory));
+}
 
 std::shared_ptr<SharedMapping> SharedMapping::find(const std::string& cookie) {
   Registry& known = registry();

@@ -11,6 +11,7 @@
 #include "base/mutex.hpp"
 #include "base/shared_memory.hpp"
 #include "life/monitor.hpp"
+#include "net/local_socket.hpp"
 #include "transport/shm/layout.hpp"
 
 namespace unisono::shm {
@@ -23,6 +24,12 @@ class SharedMapping {
       : cookie_(std::move(cookie)),
         rootSocket_(std::move(rootSocket)),
         memory_(std::move(memory)) {}
+
+  /// Maps what rank 0 answered to a request to join a group of `ranks` ranks. Throws DistError
+  /// (PROTOCOL) unless it is the memory of that group; `subject` names it.
+  static std::shared_ptr<SharedMapping> adopt(LocalMessage answer, std::size_t ranks,
+                                              std::string cookie, std::string rootSocket,
+                                              std::string_view subject);
 
   /// This process's mapping of the group with `cookie`, if it has one.
   static std::shared_ptr<SharedMapping> find(const std::string& cookie);
