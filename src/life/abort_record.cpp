@@ -9,7 +9,7 @@
 namespace unisono {
 namespace {
 
-// A writer that takes longer has died meanwhile. Others may have its core for some turns.
+// A writer that takes longer has died, or as good as that. Others may have its core for some turns.
 constexpr Milliseconds kWriteTime(200);
 
 /// Reads once: what is checked is what is used, though another process may write anything here.
@@ -43,23 +43,24 @@ bool AbortRecord::publish(const AbortCause& cause) noexcept {
   return true;
 }
 
-std::optional<AbortCause> AbortRecord::read() const {
+std::optional<AbortCause> AbortRecord::read(const std::function<bool(int)>& hasDied) const {
   if (!isSet()) {
     return std::nullopt;
   }
   std::uint32_t state = kNone;
   TimerWaitable timer{Milliseconds(1)};
-  const bool whole = waitUntil(
+  static_cast<void>(waitUntil(
       [&] {
         // Acquire: pairs with the release in publish().
         state = state_.load(std::memory_order_acquire);
-        return state == kPublished;
+        return state == kPublished || (hasDied && isRank(state) && hasDied(rankOf(state)));
       },
-      {.deadline = Deadline::after(kWriteTime), .subject = {}}, timer);
+      {.deadline = Deadline::after(kWriteTime), .subject = {}}, timer));
+  state = state_.load(std::memory_order_acquire);  // it may have died afterwards
   AbortCause cause;
-  if (!whole) {
-    if (state >= kWriter && state - kWriter < kMostRanks) {
-      cause.culprits.push_back(static_cast<int>(state - kWriter));
+  if (state != kPublished) {
+    if (isRank(state)) {
+      cause.culprits.push_back(rankOf(state));
     }
     cause.text = "a rank died while it was reporting a failure";
     return cause;

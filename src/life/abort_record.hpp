@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,9 +35,9 @@ class AbortRecord {
   /// Whether the group has failed: one load, for every turn of a wait.
   bool isSet() const noexcept { return state_.load(std::memory_order_relaxed) != kNone; }
 
-  /// What failed it. Waits some milliseconds for a writer that is not done; one that died while
-  /// writing is the culprit. Nothing when the group is fine.
-  std::optional<AbortCause> read() const;
+  /// What failed it. Waits for a writer that is not done, but not long; one that died while writing
+  /// is the culprit. `hasDied` knows of ranks. Nothing when the group is fine.
+  std::optional<AbortCause> read(const std::function<bool(int)>& hasDied = nullptr) const;
 
  private:
   static constexpr std::size_t kMostRanks = 1024;
@@ -44,6 +45,10 @@ class AbortRecord {
   static constexpr std::uint32_t kWriting = 1;
   static constexpr std::uint32_t kPublished = 2;
   static constexpr std::uint32_t kWriter = 3;  // plus a rank: being written by that one
+  static bool isRank(std::uint32_t state) noexcept {
+    return state >= kWriter && state - kWriter < kMostRanks;
+  }
+  static int rankOf(std::uint32_t state) noexcept { return static_cast<int>(state - kWriter); }
 
   std::atomic<std::uint32_t> state_;
   std::uint32_t reason_;

@@ -140,8 +140,29 @@ void barrier(Player& player) {
   player.arena.end(true);
 }
 
+namespace {
+/// Who only hears says so.
+void beginBroadcast(Player& player, int root) {
+  shm::Announcement what = announcement();
+  what.gives = player.rank == root;
+  player.arena.begin(what);
+}
+}  // namespace
+
+void broadcastByLines(Player& player, std::size_t bytes, int root) {
+  beginBroadcast(player, root);
+  const std::uint64_t seq = player.arena.seq();
+  std::vector<std::byte> data(bytes);
+  if (player.rank == root) {
+    fill(data.data(), bytes, root, seq);
+  }
+  shareLines(player.arena, data, data, std::span(&root, 1));
+  player.arena.end(false);
+  expect(data.data(), bytes, root, seq);
+}
+
 void broadcast(Player& player, std::size_t bytes, int root) {
-  player.arena.begin(announcement());
+  beginBroadcast(player, root);
   const std::uint64_t seq = player.arena.seq();
   std::vector<std::byte> data(bytes);
   std::vector<Block> take(static_cast<std::size_t>(player.size));
@@ -219,6 +240,22 @@ void send(Player& player, int to, int tag, std::size_t bytes) {
 void receive(Player& player, int from, int tag, std::size_t bytes) {
   std::vector<std::byte> data(bytes);
   carry(player, false, from, tag, data);
+  expect(data.data(), bytes, from, static_cast<std::uint64_t>(tag));
+}
+
+void sendAtOnce(Player& player, int to, int tag, std::size_t bytes) {
+  std::vector<std::byte> data(bytes);
+  fill(data.data(), bytes, player.rank, static_cast<std::uint64_t>(tag));
+  if (!player.mail.sendNow(to, tag, data)) {
+    carry(player, true, to, tag, data);
+  }
+}
+
+void receiveAtOnce(Player& player, int from, int tag, std::size_t bytes) {
+  std::vector<std::byte> data(bytes);
+  if (!player.mail.receiveNow(from, tag, data)) {
+    carry(player, false, from, tag, data);
+  }
   expect(data.data(), bytes, from, static_cast<std::uint64_t>(tag));
 }
 

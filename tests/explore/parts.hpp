@@ -22,6 +22,7 @@ void allreduce(Player& player, Algorithm algorithm, std::size_t elements);
 void reduce(Player& player, Algorithm algorithm, std::size_t elements, int root);
 void barrier(Player& player);
 void broadcast(Player& player, std::size_t bytes, int root);
+void broadcastByLines(Player& player, std::size_t bytes, int root);
 void allgather(Player& player, std::size_t bytes);
 void alltoall(Player& player, std::size_t bytes);
 void reduceScatter(Player& player, std::size_t elements);
@@ -29,6 +30,9 @@ void reduceScatter(Player& player, std::size_t elements);
 /// Messages of `bytes` bytes, which differ by sender and tag.
 void send(Player& player, int to, int tag, std::size_t bytes);
 void receive(Player& player, int from, int tag, std::size_t bytes);
+/// The same without a list, if that can be.
+void sendAtOnce(Player& player, int to, int tag, std::size_t bytes);
+void receiveAtOnce(Player& player, int from, int tag, std::size_t bytes);
 
 /// Throws unless `bytes` bytes at `data` are what `source` made of `salt`.
 void fill(std::byte* data, std::size_t bytes, int source, std::uint64_t salt);

@@ -113,10 +113,10 @@ void flats(Player& player) {
 
 void letters(Player& player) {
   if (player.rank == 0) {
-    send(player, 1, 0, 5000);
+    send(player, 1, 0, 20'000);
     receive(player, 1, 1, 10);
   } else {
-    receive(player, 0, 0, 5000);
+    receive(player, 0, 0, 20'000);
     send(player, 0, 1, 10);
   }
 }

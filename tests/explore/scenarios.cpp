@@ -29,6 +29,17 @@ void pingPong(Player& player, std::size_t bytes) {
   }
 }
 
+void pingPongAtOnce(Player& player) {
+  for (int turn = 0; turn < 3; ++turn) {
+    const int peer = 1 - player.rank;
+    if ((player.rank + turn) % 2 == 0) {
+      sendAtOnce(player, peer, turn, 100);
+    } else {
+      receiveAtOnce(player, peer, turn, 100);
+    }
+  }
+}
+
 /// Everybody hands on what it gets, in a circle, and sends before it receives.
 void circle(Player& player, std::size_t bytes) {
   for (int turn = 0; turn < 2; ++turn) {
@@ -120,6 +131,10 @@ std::vector<Entry> movements() {
         .ranks = 3,
         .play = times(4, [](Player& p, int turn) { broadcast(p, 64, turn % 3); })},
        kTrio},
+      {{.name = "broadcast by lines, 3 ranks",
+        .ranks = 3,
+        .play = times(4, [](Player& p, int turn) { broadcastByLines(p, 64, turn % 3); })},
+       kTrio},
       {{.name = "all_gather, 3 ranks",
         .ranks = 3,
         .play = times(3, [](Player& p, int) { allgather(p, 64); })},
@@ -136,9 +151,11 @@ std::vector<Entry> movements() {
 std::vector<Entry> others() {
   return {
       {{.name = "short messages, 2 ranks", .play = [](Player& p) { pingPong(p, 100); }}, kPair},
+      {{.name = "messages at once, 2 ranks", .play = pingPongAtOnce}, kPair},
       {{.name = "long messages, 2 ranks", .play = [](Player& p) { pingPong(p, 20'000); }}, kLong},
-      {{.name = "messages longer than the pipe, 2 ranks",
-        .play = [](Player& p) { pingPong(p, 100'000); }},
+      {{.name = "messages longer than the pipe, by the pipe, 2 ranks",
+        .play = [](Player& p) { pingPong(p, 100'000); },
+        .readsPeers = false},
        kLong},
       {{.name = "messages in a circle, 3 ranks",
         .ranks = 3,

@@ -76,9 +76,7 @@ void GroupStage::form() {
                                  .timeout = std::chrono::seconds(5)});
       // The memory for long operations and messages is there, too: asking for it is no protocol
       // in shared memory.
-      const shm::Arena arena(*mine, {.cores = 1, .globalRanks = {}, .describe = nullptr});
-      const std::size_t slots = 2 * 4 * arena.mostChunk() * static_cast<std::size_t>(arena.size());
-      mine->extend(shm::kRingExtension, slots, Deadline::never());
+      mine->extend(shm::kRingExtension, Deadline::never());
       for (int to = 0; to < scenario_.ranks; ++to) {
         static_cast<void>(mine->pipe(rank, to, Deadline::never()));
       }
@@ -105,16 +103,18 @@ void GroupStage::restore() {
               snapshot_.size());
   const auto ranks = static_cast<std::size_t>(scenario_.ranks);
   for (std::uint32_t to = 0; to < ranks; ++to) {
-    const auto inbox = segments_[0]->extend(shm::kFirstInbox + to, 0, Deadline::never());
+    const auto inbox = segments_[0]->extend(shm::kFirstInbox + to, Deadline::never());
     for (std::size_t from = 0; from < ranks; ++from) {
-      // What is in the ring beyond the counters is read by nobody.
-      std::memset(inbox.data() + from * shm::pipeBytes(ranks), 0, sizeof(shm::PipeCounters));
+      // Nobody looks at a head behind the first before its writer has cleared it.
+      std::memset(inbox.data() + from * shm::pipeBytes(ranks), 0,
+                  sizeof(shm::PipeCounter) + sizeof(shm::PipeHead));
     }
   }
 }
 
 std::vector<Machine::Body> GroupStage::begin() {
   restore();
+  allowReadingPeers(scenario_.readsPeers);
   std::vector<Machine::Body> bodies;
   for (const auto& segment : segments_) {
     const int cores = scenario_.cores > 0 ? scenario_.cores : scenario_.ranks;

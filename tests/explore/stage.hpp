@@ -49,6 +49,8 @@ struct Scenario {
   std::string_view failsWith = {};
   /// Somebody may sleep for some milliseconds longer than it had to.
   bool mayBeLate = false;
+  /// Whether the kernel lets processes read each other.
+  bool readsPeers = true;
 };
 
 /// A group that is formed once; its memory is as it was then at the beginning of each run.

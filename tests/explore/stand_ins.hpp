@@ -34,6 +34,9 @@ class FiberStore final : public Store {
   std::uint32_t* changes_ = nullptr;
 };
 
+/// Whether process_vm_readv() works from now on.
+void allowReadingPeers(bool allow) noexcept;
+
 /// Closes what the descriptors of killed ranks have left open.
 void closeLeftovers();
 

@@ -240,7 +240,7 @@ Tensor NativeBackend::allocateTensor(std::int64_t count, DType type) {
 }
 
 ErrorType NativeBackend::error() const {
-  const auto cause = segment_->header().abort.read();
+  const auto cause = segment_->cause();
   return !cause                             ? ErrorType::SUCCESS
          : cause->reason == Reason::TIMEOUT ? ErrorType::TIMEOUT
                                             : ErrorType::COMM_ERROR;

@@ -384,7 +384,7 @@ bool Formation::hasDied(const RankBlock& block) const {
 
 /// What ends the formation, if anything does: somebody else did, or a member has died.
 std::optional<AbortCause> Formation::findTrouble(Segment& segment) {
-  if (auto cause = segment.header().abort.read()) {
+  if (auto cause = segment.cause()) {
     return cause;
   }
   const bool look = nextLook_.expired();

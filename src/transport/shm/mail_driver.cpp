@@ -112,7 +112,7 @@ void Mail::post(const ParcelPtr& parcel, bool waits) {
     if (closed_) {
       std::rethrow_exception(closed_);
     }
-    if (const auto cause = segment_.header().abort.read()) {
+    if (const auto cause = segment_.cause()) {
       std::rethrow_exception(errorFor(*cause, *parcel));
     }
     takeOn(parcel);
@@ -285,7 +285,7 @@ void Mail::runCallbacks() noexcept {
 void Mail::check(bool processes) {
   {
     const MutexLock lock(mutex_);
-    if (const auto cause = segment_.header().abort.read()) {
+    if (const auto cause = segment_.cause()) {
       failAll(*cause);
     }
     for (int peer = 0; peer < segment_.size() && !open_.empty(); ++peer) {

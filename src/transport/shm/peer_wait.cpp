@@ -217,7 +217,7 @@ std::string PeerWait::whoIsMissing() const {
 }
 
 void PeerWait::throwFailed() {
-  throwCauseHere(segment_.header().abort.read().value_or(AbortCause{}));
+  throwCauseHere(segment_.cause().value_or(AbortCause{}));
 }
 
 void PeerWait::throwCauseHere(const AbortCause& cause) {

@@ -40,13 +40,17 @@ void Segment::leave() noexcept {
 }
 
 AbortCause Segment::fail(AbortCause cause) const noexcept {
-  AbortRecord& record = header().abort;
-  static_cast<void>(record.publish(cause));
+  static_cast<void>(header().abort.publish(cause));
   for (int peer = 0; peer < size_; ++peer) {
     ring(block(peer).door);
     ring(block(peer).mailDoor);
   }
-  return record.read().value_or(std::move(cause));
+  return this->cause().value_or(std::move(cause));
+}
+
+std::optional<AbortCause> Segment::cause() const {
+  return header().abort.read(
+      [this](int reporter) { return reporter < size_ && block(reporter).life.ownerDied(); });
 }
 
 std::vector<int> Segment::deadRanks() const {

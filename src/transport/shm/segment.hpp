@@ -10,6 +10,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -67,6 +68,9 @@ class Segment {
   /// Ends the group: tells all ranks `cause`, unless another one was told before. Returns the one
   /// that counts.
   AbortCause fail(AbortCause cause) const noexcept;
+
+  /// What ended the group, if something did.
+  std::optional<AbortCause> cause() const;
 
   /// Those whose process has died while it was in the group.
   std::vector<int> deadRanks() const;
