@@ -22,6 +22,20 @@ std::optional<std::int64_t> readNumber(const std::string& path) {
   return file >> number ? std::optional(number) : std::nullopt;
 }
 
+/// What the kernel takes back before it ends processes: pages of files that nobody has used
+/// lately. `name` is how the file calls them.
+std::int64_t reclaimable(const std::string& path, std::string_view name) {
+  std::ifstream file(path);
+  std::string word;
+  std::int64_t number = 0;
+  while (file >> word >> number) {  // "inactive_file 4096"
+    if (word == name) {
+      return std::max<std::int64_t>(number, 0);
+    }
+  }
+  return 0;
+}
+
 /// Calls `look` with the folder of every cgroup of this process that has `controller` ("" for
 /// version 2), from its own to the root.
 void forEachCgroup(const CgroupPlaces& places, std::string_view controller,
@@ -53,18 +67,22 @@ void forEachCgroup(const CgroupPlaces& places, std::string_view controller,
 
 std::uint64_t cgroupMemoryLeft(const CgroupPlaces& places) {
   std::uint64_t left = kNoLimit;
-  const auto note = [&](std::optional<std::int64_t> limit, std::optional<std::int64_t> used) {
+  const auto note = [&](std::optional<std::int64_t> limit, std::optional<std::int64_t> used,
+                        std::int64_t idle) {
     if (limit && used && *limit >= 0 && *used >= 0) {
-      const auto room = static_cast<std::uint64_t>(std::max<std::int64_t>(*limit - *used, 0));
+      const std::int64_t taken = *used - std::min(*used, idle);
+      const auto room = static_cast<std::uint64_t>(std::max<std::int64_t>(*limit - taken, 0));
       left = std::min(left, room);
     }
   };
   forEachCgroup(places, "", [&](const std::string& folder) {
-    note(readNumber(folder + "/memory.max"), readNumber(folder + "/memory.current"));
+    note(readNumber(folder + "/memory.max"), readNumber(folder + "/memory.current"),
+         reclaimable(folder + "/memory.stat", "inactive_file"));
   });
   forEachCgroup(places, "memory", [&](const std::string& folder) {
     note(readNumber(folder + "/memory.limit_in_bytes"),
-         readNumber(folder + "/memory.usage_in_bytes"));
+         readNumber(folder + "/memory.usage_in_bytes"),
+         reclaimable(folder + "/memory.stat", "total_inactive_file"));
   });
   return left;
 }

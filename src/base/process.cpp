@@ -4,10 +4,14 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <fcntl.h>
 #include <fstream>
 #include <sys/stat.h>
 #include <sys/utsname.h>
+#include <system_error>
 #include <unistd.h>
+
+#include "unisono/base/error.hpp"
 
 #include "base/str.hpp"
 
@@ -73,6 +77,15 @@ bool isDumpingCore(pid_t pid) {
 }
 
 ProcessMark thisProcess() {
+  // A mark with holes would be taken for another process on another host.
+  const int probe = ::open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+  if (probe < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
+    throw DistError({.reason = Reason::RESOURCE,
+                     .what = str("this process cannot look at itself in /proc: ",
+                                 std::system_category().message(errno)),
+                     .hint = "raise the limit of open descriptors (ulimit -n)"});
+  }
+  ::close(probe);
   ProcessMark mark;
   mark.pid = ::getpid();
   if (const auto state = lookAt(mark.pid)) {

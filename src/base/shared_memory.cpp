@@ -1,5 +1,6 @@
 #include "base/shared_memory.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <linux/memfd.h>
@@ -48,8 +49,13 @@ UniqueFd makeMemfd(std::size_t bytes, std::string_view subject) {
 
 }  // namespace
 
+std::uint64_t SharedMemory::room() {
+  const std::uint64_t left = memoryLeft();
+  return left - std::min(left, kMemoryReserve);
+}
+
 SharedMemory SharedMemory::create(std::size_t bytes, std::string_view subject, Fork fork) {
-  if (const std::uint64_t left = memoryLeft(); left < kMemoryReserve + bytes) {
+  if (const std::uint64_t left = room(); left < bytes) {
     refuse(subject, bytes, str("only ", formatBytes(left), " are left to this process"));
   }
   SharedMemory memory;

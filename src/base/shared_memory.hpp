@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -19,6 +20,9 @@ class SharedMemory {
   enum class Fork : bool { LEFT_OUT, INHERITED };
 
   SharedMemory() = default;
+
+  /// How many bytes create() can still give: what is left to this process, less a reserve.
+  static std::uint64_t room();
 
   /// `bytes` zeroed bytes. Throws DistError (RESOURCE) when the system or the memory cgroup has no
   /// room for them; `subject` names what it is for, as in "the rings of group 3".

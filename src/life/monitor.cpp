@@ -1,11 +1,13 @@
 #include "life/monitor.hpp"
 
 #include <atomic>
+#include <fcntl.h>
 #include <map>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/fd.hpp"
 #include "base/fork.hpp"
 #include "base/log.hpp"
 #include "base/mutex.hpp"
@@ -73,7 +75,7 @@ class Monitor::Impl {
     if (!watched.isOk()) {
       throw DistError({.reason = watched.reason(), .what = watched.text()});
     }
-    reactor.startTicks(Milliseconds(1000), [this] { dismissTheSilent(); });
+    reactor.startTicks(Milliseconds(1000), [this] { lookAfterCallers(); });
     start(*keepers_.front());
   }
 
@@ -147,12 +149,39 @@ class Monitor::Impl {
 
   void acceptAll() noexcept {
     reactor().role.assertHeld();
-    for (auto socket = listener_.accept(); socket; socket = listener_.accept()) {
-      const int fd = socket->fd();
-      auto caller = std::make_unique<Caller>(*this, std::move(*socket));
-      if (callers_.size() < kMostCallers && reactor().watch(fd, {.read = true}, *caller).isOk()) {
-        callers_.emplace(fd, std::move(caller));
+    try {
+      while (auto socket = acceptOne()) {
+        admit(std::move(*socket));
       }
+    } catch (const std::bad_alloc&) {
+      // Whoever that was asks again, or gives up.
+    }
+    if (listener_.isStarved()) {
+      // It stays ready: without a pause this thread would do nothing but look.
+      reactor().change(listener_.fd(), {});
+    }
+  }
+
+  /// When the process has no descriptors left, one caller at a time gets the spare one.
+  std::optional<LocalSocket> acceptOne() {
+    std::optional<LocalSocket> socket = listener_.accept();
+    if (!socket && listener_.isStarved() && spare_.valid()) {
+      spare_.reset();
+      socket = listener_.accept();
+    }
+    return socket;
+  }
+
+  void admit(LocalSocket socket) {
+    reactor().role.assertHeld();
+    const int fd = socket.fd();
+    if (callers_.size() >= kMostCallers) {
+      return;
+    }
+    const auto caller =
+        callers_.emplace(fd, std::make_unique<Caller>(*this, std::move(socket))).first;
+    if (!reactor().watch(fd, {.read = true}, *caller->second).isOk()) {
+      callers_.erase(caller);
     }
   }
 
@@ -182,9 +211,14 @@ class Monitor::Impl {
     reactor().role.assertHeld();
     reactor().unwatch(fd);
     callers_.erase(fd);
+    if (!spare_.valid()) {
+      spare_ = openSpare();
+      reactor().change(listener_.fd(), {.read = true});
+    }
   }
 
-  void dismissTheSilent() {
+  /// Sends away who says nothing, and lets others come again.
+  void lookAfterCallers() {
     std::vector<int> silent;
     for (const auto& [fd, caller] : callers_) {
       if (caller->isSilent()) {
@@ -194,9 +228,16 @@ class Monitor::Impl {
     for (const int fd : silent) {
       dismiss(fd);
     }
+    reactor().role.assertHeld();
+    reactor().change(listener_.fd(), {.read = true});  // if it was paused
+  }
+
+  static UniqueFd openSpare() noexcept {
+    return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   }
 
   LocalListener listener_;
+  UniqueFd spare_ = openSpare();  // stands in for one that others have taken
   Acceptor acceptor_{*this};
 
   Mutex mutex_;

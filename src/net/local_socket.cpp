@@ -160,6 +160,11 @@ Result<LocalMessage> LocalSocket::receive(Deadline deadline) {
     return failure("receiving from a process of this host", error);
   }
   const bool good = takeDescriptor(header, message.fd);
+  if ((header.msg_flags & MSG_CTRUNC) != 0 && !message.fd.valid()) {
+    // There is room for more descriptors than any message of ours has: it is this process that
+    // cannot have another one.
+    return failure("receiving a descriptor", EMFILE);
+  }
   if (count == 0 && !message.fd.valid()) {
     return Status(Reason::PEER_LEFT, "the process at the other end has closed the connection");
   }
@@ -187,6 +192,8 @@ LocalListener::LocalListener() : name_(str("unisono/", randomId())), fd_(makeSoc
 
 std::optional<LocalSocket> LocalListener::accept() {
   UniqueFd fd(::accept4(fd_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  starved_ =
+      !fd.valid() && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM);
   if (!fd.valid() || !isOurUser(fd.get())) {
     return std::nullopt;
   }

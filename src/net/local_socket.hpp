@@ -63,10 +63,13 @@ class LocalListener {
 
   /// The next one who has connected; nothing when there is none, or it was of another user.
   std::optional<LocalSocket> accept();
+  /// Whether the last accept() had no descriptor or memory for somebody who is still waiting.
+  bool isStarved() const noexcept { return starved_; }
 
  private:
   std::string name_;
   UniqueFd fd_;
+  bool starved_ = false;
 };
 
 }  // namespace unisono

@@ -56,6 +56,18 @@ TEST_F(CgroupTest, MaxIsNoLimitAndMoreThanAllowedIsNoRoom) {
   EXPECT_EQ(cgroupMemoryLeft(places("0::/b\n")), 0U);
 }
 
+TEST_F(CgroupTest, FilesThatNobodyUsesTakeNoRoom) {
+  write("a/memory.max", "1000");
+  write("a/memory.current", "900");
+  write("a/memory.stat", "anon 100\nfile 800\ninactive_file 700\nactive_file 100");
+  EXPECT_EQ(cgroupMemoryLeft(places("0::/a\n")), 800U);
+
+  write("memory/a/memory.limit_in_bytes", "1000");
+  write("memory/a/memory.usage_in_bytes", "900");
+  write("memory/a/memory.stat", "inactive_file 1\ntotal_inactive_file 600");
+  EXPECT_EQ(cgroupMemoryLeft(places("4:memory:/a\n")), 700U);
+}
+
 TEST_F(CgroupTest, TheHostsMemoryCountsToo) {
   write("meminfo", "MemTotal: 9000 kB\nMemAvailable:     17 kB\nSwapFree: 1 kB");
   EXPECT_EQ(hostMemoryLeft(folder.file("root/meminfo")), 17U * 1024);

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,6 +37,21 @@ TEST(ProcessMarkTest, IsNotReadOutOfGarbage) {
   for (const std::string_view text : {"", "x", "1 2", "-5 1 1 b h", "1 2 x b h"}) {
     EXPECT_FALSE(decodeMark(text)) << text;
   }
+}
+
+TEST(ProcessMarkTest, IsNotMadeWithHolesWhenThereAreNoDescriptors) {
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  std::optional<Reason> reason;
+  try {
+    thisProcess();
+  } catch (const DistError& error) {
+    reason = error.reason();
+  }
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(reason, Reason::RESOURCE);
 }
 
 TEST(LifeTest, FindsALiveProcessAlive) {

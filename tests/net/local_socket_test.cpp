@@ -3,6 +3,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -46,6 +47,49 @@ TEST(LocalSocketTest, CarriesMessagesAndDescriptors) {
   writing.reset();
   EXPECT_EQ(::write(first.value().fd.get(), "x", 1), 1);
   EXPECT_NE(::fcntl(first.value().fd.get(), F_GETFD) & FD_CLOEXEC, 0);
+}
+
+/// While it lives this process can have no more descriptors.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const UniqueFd next(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    const rlimit full{.rlim_cur = static_cast<rlim_t>(next.get()), .rlim_max = before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &full);
+  }
+  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST(LocalSocketTest, TellsThatThereIsNoDescriptorForACaller) {
+  LocalListener listener;
+  const Result<LocalSocket> caller = LocalSocket::connect(listener.name(), Deadline::after(5s));
+  ASSERT_TRUE(caller.isOk());
+  {
+    const NoDescriptors now;
+    EXPECT_FALSE(listener.accept());
+    EXPECT_TRUE(listener.isStarved());
+    EXPECT_EQ(LocalSocket::connect(listener.name(), Deadline::after(5s)).failure().reason(),
+              Reason::RESOURCE);
+  }
+  EXPECT_TRUE(listener.accept());
+  EXPECT_FALSE(listener.isStarved());
+  EXPECT_FALSE(listener.accept());
+  EXPECT_FALSE(listener.isStarved()) << "nobody is waiting";
+}
+
+TEST(LocalSocketTest, TellsThatThereIsNoDescriptorForOneThatWasSent) {
+  LocalListener listener;
+  Pair pair = connected(listener);
+  ASSERT_TRUE(pair.caller.send("take this", listener.fd(), Deadline::after(5s)).isOk());
+  const NoDescriptors now;
+
+  EXPECT_EQ(pair.server.receive(Deadline::after(5s)).failure().reason(), Reason::RESOURCE);
 }
 
 TEST(LocalSocketTest, KnowsWhoIsThere) {

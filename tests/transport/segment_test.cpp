@@ -230,7 +230,7 @@ TEST(SegmentTest, MoreMemoryIsTheSameForAll) {
   });
   more[0] = world.segment(0).extend(kRingExtension, Deadline::after(10s));
 
-  EXPECT_EQ(more[0].size(), Layout{3}.ringBytes());
+  EXPECT_EQ(more[0].size(), ringBytes(3, usualChunk(3)));
   more[0][77] = std::byte{9};
   EXPECT_EQ(more[2][77], std::byte{9});
 }

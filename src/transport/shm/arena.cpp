@@ -10,6 +10,19 @@ namespace {
 
 constexpr std::uint32_t kMixer = 0x9E37'79B1U;  // odd: different calls stay different
 
+/// What rank 0 has decided, unless that cannot be.
+std::size_t chunkOf(const Segment& segment) {
+  const std::size_t chunk = segment.header().ringChunk;
+  const std::size_t most = usualChunk(static_cast<std::size_t>(segment.size()));
+  if (chunk < kLeastChunk || chunk > most || chunk % 1024 != 0) {
+    throw DistError({.reason = Reason::PROTOCOL,
+                     .what = str("rank 0 made a ring with slots of ", chunk, " bytes"),
+                     .hint = "all ranks must run the same version of unisono",
+                     .group = segment.group()});
+  }
+  return chunk;
+}
+
 }  // namespace
 
 Arena::Arena(Segment& segment, ArenaOptions options)
@@ -19,7 +32,7 @@ Arena::Arena(Segment& segment, ArenaOptions options)
       mine_(segment.block(segment.rank())),
       wait_(segment, options.cores, std::move(options.globalRanks), options.describe),
       registered_(segment),
-      mostChunk_(Layout{static_cast<std::size_t>(segment.size())}.ringChunk()) {}
+      mostChunk_(chunkOf(segment)) {}
 
 void Arena::begin(const Announcement& what) {
   seq_ += 1;
@@ -137,11 +150,7 @@ void Arena::makeRing() {
   }
   if (ring_.empty()) {
     wait_.checkFailed();
-    wait_.throwCauseHere(wait_.fail({.reason = Reason::PEER_DEAD,
-                                     .culprits = {0},
-                                     .reporter = rank_,
-                                     .seq = seq_,
-                                     .text = "rank 0 does not give out the group's memory"}));
+    wait_.throwCauseHere(wait_.fail(segment_.silenceOfRoot()));
   }
 }
 

@@ -22,6 +22,24 @@ constexpr Milliseconds kSuccessorTime(1000);
 constexpr Milliseconds kProcessLook(50);
 constexpr Milliseconds kStoreLook(200);
 
+/// The largest slots for which there is room. The ring is made when it is first needed; then it
+/// may still be refused.
+std::size_t chunkThatFits(std::size_t ranks, const std::string& group) {
+  const std::size_t usual = usualChunk(ranks);
+  const std::uint64_t left = SharedMemory::room();
+  std::size_t chunk = usual;
+  while (ringBytes(ranks, chunk) > left && chunk / 2 >= kLeastChunk) {
+    chunk = chunk / 2 / 1024 * 1024;
+  }
+  if (chunk < usual) {
+    UNISONO_LOG(
+        WARN, "transport", "group '", group, "' gets ", formatBytes(ringBytes(ranks, chunk)),
+        " of shared memory for long operations instead of ", formatBytes(ringBytes(ranks, usual)),
+        ": ", formatBytes(left), " are left to this process");
+  }
+  return chunk;
+}
+
 std::string textOf(const Bytes& bytes) {
   return std::string(asText(bytes));
 }
@@ -114,7 +132,8 @@ class Host {
   /// Makes it if it is not there yet.
   Monitor::Answer extension(SharedMapping& mapping, std::string_view bytes) const {
     const std::uint32_t number = ByteReader(bytes).number<std::uint32_t>().value_or(0);
-    const std::size_t wanted = Layout{root_.size}.extensionBytes(number);
+    const std::size_t wanted =
+        Layout{root_.size}.extensionBytes(number, mapping.header().ringChunk);
     if (wanted == 0) {
       return refusal("there is no such memory");
     }
@@ -185,6 +204,7 @@ std::shared_ptr<SharedMapping> Formation::found() {
   header->ranks = root_.size;
   header->bytes = layout.bytes();
   std::memcpy(header->cookie, root_.cookie.data(), sizeof header->cookie);
+  header->ringChunk = static_cast<std::uint32_t>(chunkThatFits(layout.ranks, options_.group));
   auto* blocks = reinterpret_cast<RankBlock*>(memory.bytes().data() + layout.blocks());
   for (std::size_t i = 0; i < layout.ranks; ++i) {
     blocks[i].life.prepare();
@@ -289,6 +309,14 @@ std::shared_ptr<SharedMapping> Formation::ask(const RootRecord& root) {
                             .process = encodeMark(here_)};
   Result<LocalMessage> reply =
       askMonitor(root.socket, root.cookie, str("J", request.encode()), deadline_);
+  if (!reply.isOk() && reply.failure().reason() == Reason::RESOURCE) {
+    ErrorFacts lacking = facts();
+    lacking.reason = Reason::RESOURCE;
+    lacking.what = str("rank ", options_.rank, " cannot join group '", options_.group,
+                       "': ", reply.failure().text());
+    lacking.hint = "raise the limit of open descriptors (ulimit -n)";
+    throw DistBackendError(std::move(lacking));
+  }
   if (!reply.isOk()) {
     return nullptr;
   }

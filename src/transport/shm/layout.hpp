@@ -41,6 +41,7 @@ struct Header {
   std::uint32_t ranks;
   std::uint64_t bytes;
   char cookie[32];
+  std::uint32_t ringChunk;  // bytes of a slot of the ring; less than usual where memory is scarce
   alignas(128) std::atomic<std::uint32_t> formed;  // 1 once every rank is live
   alignas(128) AbortRecord abort;
   // Small operations of many ranks, by parity: how many have come (low 16 bits), and the sum of
@@ -143,7 +144,22 @@ struct SmallSlots {
 /// pipes from all ranks to it.
 inline constexpr std::uint32_t kRingExtension = 1;
 inline constexpr std::uint32_t kFirstInbox = 2;
-inline constexpr std::size_t kRingDepth = 4;  // slots of a rank, for even and odd operations each
+
+/// The ring: for each rank two halves, by parity of the operation, of so many slots.
+inline constexpr std::size_t kRingDepth = 4;
+inline constexpr std::size_t kLeastChunk = 16U << 10U;
+constexpr std::size_t ringBytes(std::size_t ranks, std::size_t chunk) noexcept {
+  return ranks * 2 * kRingDepth * chunk;
+}
+/// The size of its slots where there is memory enough: 1 MiB per rank for two ranks; above that
+/// less, so that many ranks do not need much.
+constexpr std::size_t usualChunk(std::size_t ranks) noexcept {
+  constexpr std::size_t kKiB = 1024;
+  if (ranks <= 2) {
+    return 128 * kKiB;
+  }
+  return std::clamp(4096 / ranks * kKiB, kLeastChunk, 64 * kKiB);
+}
 
 /// Where things are in a segment of `ranks` ranks.
 struct Layout {
@@ -160,18 +176,10 @@ struct Layout {
 
   // --- extensions ---
 
-  /// The longest slot of a ring. 1 MiB per rank for two ranks; above that less, so that many ranks
-  /// do not need much.
-  std::size_t ringChunk() const noexcept {
-    constexpr std::size_t kKiB = 1024;
-    const std::size_t share = 4096 * kKiB / ranks;
-    return ranks <= 2 ? 128 * kKiB : std::clamp(share / kKiB * kKiB, 16 * kKiB, 64 * kKiB);
-  }
-  std::size_t ringBytes() const noexcept { return ranks * 2 * kRingDepth * ringChunk(); }
   std::size_t inboxBytes() const noexcept { return ranks * pipeBytes(ranks); }
   /// 0: there is no such extension.
-  std::size_t extensionBytes(std::uint32_t number) const noexcept {
-    return number == kRingExtension                                ? ringBytes()
+  std::size_t extensionBytes(std::uint32_t number, std::size_t ringChunk) const noexcept {
+    return number == kRingExtension                                ? ringBytes(ranks, ringChunk)
            : number >= kFirstInbox && number - kFirstInbox < ranks ? inboxBytes()
                                                                    : 0;
   }

@@ -53,11 +53,7 @@ bool Mail::open(Pipe& pipe, int from, int to, Deadline deadline) {
     return false;
   }
   if (!pipe.isOpen()) {
-    fail({.reason = Reason::PEER_DEAD,
-          .culprits = {0},
-          .reporter = rank_,
-          .seq = 0,
-          .text = "rank 0 does not give out the group's memory"});
+    fail(segment_.silenceOfRoot());
   }
   return pipe.isOpen();
 }

@@ -64,8 +64,7 @@ std::vector<int> Segment::deadRanks() const {
 }
 
 bool Segment::canSeeProcess(int rank) const {
-  static const std::uint64_t ownNamespace = thisProcess().pidNamespace;
-  return block(rank).identity.pidNamespace == ownNamespace;
+  return block(rank).identity.pidNamespace == block(rank_).identity.pidNamespace;
 }
 
 bool Segment::isDumpingCore(int rank) const {
@@ -91,8 +90,9 @@ std::span<std::byte> Segment::extend(std::uint32_t number, Deadline deadline) {
   if (const auto there = mapping_->extension(number)) {
     return *there;
   }
-  return rank_ == 0 ? mapping_->makeExtension(number, layout_.extensionBytes(number))
-                    : ask(number, deadline);
+  return rank_ == 0
+             ? mapping_->makeExtension(number, layout_.extensionBytes(number, header().ringChunk))
+             : ask(number, deadline);
 }
 
 /// Asks rank 0's monitor.
@@ -106,7 +106,8 @@ std::span<std::byte> Segment::ask(std::uint32_t number, Deadline deadline) {
   }
   if (reply.isOk() && reply.value().fd.valid()) {
     return mapping_->addExtension(
-        number, SharedMemory::adopt(std::move(reply.value().fd), layout_.extensionBytes(number),
+        number, SharedMemory::adopt(std::move(reply.value().fd),
+                                    layout_.extensionBytes(number, header().ringChunk),
                                     str("group '", group_, "'")));
   }
   if (reply.isOk() && reply.value().bytes.starts_with('R')) {
@@ -114,7 +115,25 @@ std::span<std::byte> Segment::ask(std::uint32_t number, Deadline deadline) {
                      .what = str("rank 0 refuses: ", reply.value().bytes.substr(1)),
                      .group = group_});
   }
+  if (!reply.isOk() && reply.failure().reason() == Reason::RESOURCE) {
+    throw DistError({.reason = Reason::RESOURCE,
+                     .what = str("rank ", rank_, " cannot have more of the group's memory: ",
+                                 reply.failure().text()),
+                     .group = group_});
+  }
   return {};
+}
+
+AbortCause Segment::silenceOfRoot() const {
+  const RankBlock& root = block(0);
+  const bool left = root.identity.state.load(std::memory_order_acquire) ==
+                    static_cast<std::uint32_t>(RankState::LEFT);
+  return {.reason = root.life.ownerDied() ? Reason::PEER_DEAD
+                    : left                ? Reason::PEER_LEFT
+                                          : Reason::TIMEOUT,
+          .culprits = {0},
+          .reporter = rank_,
+          .text = str("rank 0 (", describeProcess(0), ") does not give out the group's memory")};
 }
 
 Pipe Segment::pipe(int from, int to, Deadline deadline) {

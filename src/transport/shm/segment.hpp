@@ -90,6 +90,9 @@ class Segment {
   /// DistError (RESOURCE) when there is no room.
   std::span<std::byte> extend(std::uint32_t number, Deadline deadline);
 
+  /// Why extend() gave nothing although nobody has aborted the group.
+  AbortCause silenceOfRoot() const;
+
   /// The pipe from one rank to another, made when it is first asked for; not open as extend().
   Pipe pipe(int from, int to, Deadline deadline);
 
