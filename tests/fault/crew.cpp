@@ -123,7 +123,9 @@ Crew::Crew(int size, std::uint64_t seed)
 
 Crew::~Crew() {
   for (const auto& process : processes_) {
-    process->resume();  // a stopped process dies late
+    if (process) {
+      process->resume();  // a stopped process dies late
+    }
   }
 }
 
@@ -137,6 +139,7 @@ void Crew::startOne(int slot, int rank, const Life& life) {
   const auto place = static_cast<std::size_t>(slot);
   processes_.resize(std::max(processes_.size(), place + 1));
   processes_[place] = std::make_unique<test::Process>([&, slot, rank] {
+    prepare_(rank);
     Member member(rank, size_, storePath_, seed_, board_[slot]);
     return live(member, life);
   });

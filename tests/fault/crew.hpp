@@ -55,6 +55,8 @@ class Crew {
   Crew(int size, std::uint64_t seed);
   ~Crew();
 
+  /// Runs in every process before it has threads, and before `life`.
+  void setPreparation(std::function<void(int rank)> prepare) { prepare_ = std::move(prepare); }
   /// Starts all ranks. What `life` throws is noted in the rank's report.
   void start(const Life& life);
   /// Starts one more process; it may claim a rank that there is already, and has a report of its
@@ -80,6 +82,7 @@ class Crew {
  private:
   const int size_;
   const std::uint64_t seed_;
+  std::function<void(int)> prepare_ = [](int) {};
   const test::TempDir folder_;
   const std::string storePath_;
   Board board_;

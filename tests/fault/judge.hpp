@@ -14,6 +14,7 @@ struct Verdict {
   ErrorKind kind = ErrorKind::BACKEND;
   std::vector<int> culprits;  // all of them, and nobody else
   std::string text = {};      // a part of the sentence
+  bool hasGroup = true;       // which stays failed; false: there is none yet
 };
 
 /// Throws Broken unless `rank` was told what `verdict` says, and its next call failed the same way.

@@ -30,7 +30,8 @@ int numberOf(const Row& row) {
 
 std::vector<Row> allRows() {
   std::vector<Row> rows;
-  for (const auto part : {deathRows(), delayRows(), misuseRows()}) {
+  for (const auto part :
+       {deathRows(), delayRows(), misuseRows(), storeRows(), resourceRows(), processRows()}) {
     rows.insert(rows.end(), part.begin(), part.end());
   }
   std::stable_sort(rows.begin(), rows.end(),

@@ -1,0 +1,170 @@
+// Hosts that have less to give than usual.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sys/syscall.h>
+
+#include "fault/judge.hpp"
+#include "fault/sandbox.hpp"
+
+namespace unisono::fault {
+namespace {
+
+constexpr Milliseconds kNone{0};
+constexpr Milliseconds kPatience{1000};  // T of the rows in which a rank cannot come
+
+/// Everything works, as often as it is tried.
+void workAll(Member& member, bool large) {
+  Group group = member.join();
+  member.work(group, large, 40);
+}
+
+/// All have got through, with `warnings` by rank 0 and none by others.
+void awaitSuccess(Crew& crew, std::int64_t warnings = 0) {
+  for (int rank = 0; rank < crew.size(); ++rank) {
+    crew.awaitEnd(rank);
+    const Report& seen = crew.report(rank);
+    require(seen.operations.load() == 40, "rank ", rank, " did not get through: ", seen.text);
+    require(seen.warnings.load() == (rank == 0 ? warnings : 0), "rank ", rank, " warned ",
+            seen.warnings.load(), " times");
+  }
+}
+
+void littleShm(Round& round) {
+  if (!mayMount()) {
+    throw Skipped("needs the right to mount");
+  }
+  Crew crew(4, round.rng().next());
+  const int kind = round.number() % 4;
+  crew.setPreparation([&](int) {
+    if (kind == 3) {
+      coverWithTmpfs("/dev", "size=64k");  // in which there is no shm
+    } else {
+      coverWithTmpfs("/dev/shm", kind == 0 ? "size=64m" : "size=1m", kind == 2);
+    }
+  });
+  crew.start([&](Member& member) { workAll(member, round.isThorough()); });
+  awaitSuccess(crew);
+}
+
+/// Where this process believes its cgroup to be, with so much memory.
+void pretendCgroup(std::uint64_t bytes) {
+  coverWithTmpfs("/sys/fs/cgroup", "size=1m");
+  std::filesystem::create_directories("/sys/fs/cgroup/memory");
+  std::ofstream("/sys/fs/cgroup/memory.max") << bytes << "\n";
+  std::ofstream("/sys/fs/cgroup/memory.current") << "0\n";
+  std::ofstream("/sys/fs/cgroup/memory/memory.limit_in_bytes") << bytes << "\n";
+  std::ofstream("/sys/fs/cgroup/memory/memory.usage_in_bytes") << "0\n";
+}
+
+void littleMemory(Round& round) {
+  if (!mayMount()) {
+    throw Skipped("needs the right to mount");
+  }
+  constexpr std::uint64_t kReserve = 64U << 20U;
+  Crew crew(4, round.rng().next());  // whose ring would be 2 MiB
+  const std::uint64_t room = round.number() % 2 == 0 ? 1U << 20U : 600U << 10U;
+  crew.setPreparation([&](int) { pretendCgroup(kReserve + room); });
+  crew.start([&](Member& member) { workAll(member, round.isThorough()); });
+  awaitSuccess(crew, 1);
+}
+
+void noPulling(Round& round) {
+  Crew crew(3, round.rng().next());
+  const bool atStart = round.number() % 2 == 0;
+  const auto deny = [] { denySystemCalls({SYS_process_vm_readv, SYS_process_vm_writev}); };
+  crew.setPreparation([&](int) {
+    if (atStart) {
+      deny();
+    }
+  });
+  crew.start([&](Member& member) {
+    Group group = member.join();
+    member.work(group, round.isThorough(), 20);
+    if (!atStart) {
+      deny();
+    }
+    member.work(group, round.isThorough(), 40);
+  });
+  awaitSuccess(crew);
+}
+
+void noMemfd(Round& round) {
+  Crew crew(3, round.rng().next());
+  crew.setPreparation([](int) { denySystemCalls({SYS_memfd_create}); });
+  crew.start([](Member& member) { Group group = member.join(kPatience); });
+  crew.awaitError(0);
+  const Report& root = crew.report(0);
+  require(static_cast<Reason>(root.reason.load()) == Reason::RESOURCE &&
+              std::string(root.text).find("memfd_create") != std::string::npos,
+          "rank 0 was not told what it cannot have: ", root.text);
+  for (const int rank : {1, 2}) {
+    judge(crew, rank,
+          {.reasons = {Reason::TIMEOUT},
+           .kind = ErrorKind::TIMEOUT,
+           .culprits = {0},
+           .text = "rank 0 has not come",
+           .hasGroup = false});
+  }
+  round.took(lastTold(crew, {1, 2}, 0));
+  for (int rank = 0; rank < crew.size(); ++rank) {
+    crew.awaitEnd(rank);
+  }
+}
+
+/// One rank may open so many descriptors and no more, from before it joins.
+void fewDescriptors(Round& round) {
+  Crew crew(3, round.rng().next());
+  const int poor = round.number() % 2;
+  const int count = round.number() / 2;
+  crew.start([&](Member& member) {
+    std::optional<DescriptorLimit> limit;
+    if (member.rank() == poor) {
+      limit.emplace(count);
+    }
+    Group group = member.join(kPatience);
+    member.work(group, false, 40);
+  });
+  for (int rank = 0; rank < crew.size(); ++rank) {
+    Report& seen = crew.report(rank);
+    require(eventually([&] { return seen.endedNs.load() != 0 || seen.operations.load() == 40; }),
+            "rank ", rank, " hangs without descriptors for rank ", poor);
+  }
+  const Report& seen = crew.report(poor);
+  const bool failed = seen.endedNs.load() != 0;
+  require(!failed || static_cast<Reason>(seen.reason.load()) == Reason::RESOURCE, "rank ", poor,
+          " with ", count, " descriptors was told something else: ", seen.text);
+  for (int rank = 0; rank < crew.size(); ++rank) {
+    const Report& other = crew.report(rank);
+    require(failed == (other.endedNs.load() != 0), "only some got through: ", other.text,
+            seen.text);
+    if (failed && rank != poor) {
+      round.took(other.endedNs.load() - other.calledNs.load());
+    }
+    crew.awaitEnd(rank);
+  }
+}
+
+constexpr Row kRows[] = {
+    {"F29", "LittleShm", "/dev/shm of 64 MiB, of 1 MiB, read-only, or none", "success", kNone,
+     kNone, littleShm, 4},
+    {"F30", "LittleMemory", "a memory cgroup in which the rings have no room (pretended)",
+     "success with smaller rings, one warning", kNone, kNone, littleMemory},
+    {"F31", "NoPulling", "process_vm_readv is denied, from the start or later", "success", kNone,
+     kNone, noPulling},
+    {"F31b", "NoMemfd", "memfd_create is denied; T = 1 s",
+     "RESOURCE on rank 0, TIMEOUT naming it on the others", kPatience, Milliseconds(50), noMemfd,
+     1},
+    {"F32", "FewDescriptors", "a rank may open only 0, 1, 2, … descriptors more; T = 1 s",
+     "RESOURCE there, an error elsewhere; or success", kNone, kPatience + Milliseconds(50),
+     fewDescriptors, 12},
+};
+
+}  // namespace
+
+std::span<const Row> resourceRows() {
+  return kRows;
+}
+
+}  // namespace unisono::fault
