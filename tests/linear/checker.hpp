@@ -2,7 +2,8 @@
 // all these answers, each between the start and the end of its call?
 //
 // A search after Wing and Gong, with the memory of Lowe: places that were found to lead nowhere are
-// not entered again. Keys that no call has in common are searched for themselves.
+// not entered again. Keys that no call has in common are searched for themselves, and what the
+// answers to come ask of the present (`Demand`) closes most wrong ways at their beginning.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,7 @@ struct Verdict {
   bool isFine() const { return kind == Kind::FINE; }
 };
 
-/// Gives up, undecided, after `mostSteps`.
+/// Gives up, undecided, after `mostSteps` among keys that have to do with each other.
 Verdict check(const History& history, std::size_t mostSteps = 20'000'000);
 
 }  // namespace unisono::linear

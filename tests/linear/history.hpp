@@ -26,10 +26,16 @@ enum class Op : std::uint8_t {
 
 std::string_view nameOf(Op op);
 
+/// Queues have names of their own: one may be called like a key.
+constexpr bool isQueueOp(Op op) {
+  return op == Op::PUSH || op == Op::POP || op == Op::LENGTH;
+}
+
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
 /// One call. Without an answer (`known` false) it may have happened at any time after its start,
-/// or not at all.
+/// or not at all. Calls of one client that were answered happened in the order of their starts,
+/// also those that it did not wait for.
 struct Event {
   int client = 0;
   Op op = Op::SET;

@@ -129,6 +129,46 @@ bool step(State& state, const Event& event) {
   return false;
 }
 
+bool isLook(const Event& event) {
+  switch (event.op) {
+    case Op::GET:
+    case Op::CHECK:
+    case Op::LENGTH:
+      return true;
+    case Op::DELETE:
+      return event.known && event.result == 0;
+    case Op::POP:
+      return event.known && event.texts.empty();
+    case Op::COMPARE_SET:
+      return event.known && event.texts[0] != event.values[1];
+    default:
+      return false;
+  }
+}
+
+bool agrees(const State& state, const Event& look) {
+  switch (look.op) {
+    case Op::GET:
+      return stepGet(state, look);
+    case Op::CHECK:
+      return (look.result != 0) == allExist(state, look);
+    case Op::LENGTH:
+      return stepLength(state, look);
+    case Op::DELETE:
+      return !state.values.contains(look.keys[0]);
+    case Op::POP:
+      return !state.queues.contains(look.keys[0]);
+    case Op::COMPARE_SET: {
+      const auto found = state.values.find(look.keys[0]);
+      return found == state.values.end()
+                 ? look.texts[0] == look.values[0] && !look.values[0].empty()
+                 : look.texts[0] == found->second && found->second != look.values[0];
+    }
+    default:
+      return false;
+  }
+}
+
 std::string_view nameOf(Op op) {
   switch (op) {
     case Op::SET:

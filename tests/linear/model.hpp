@@ -22,4 +22,9 @@ struct State {
 /// one that this store would have given.
 bool step(State& state, const Event& event);
 
+/// Whether the answer of `event` says that it changed nothing, whenever it happened.
+bool isLook(const Event& event);
+/// Whether such an answer is the one that this store gives in `state`.
+bool agrees(const State& state, const Event& look);
+
 }  // namespace unisono::linear

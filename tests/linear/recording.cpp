@@ -21,8 +21,14 @@ std::int64_t now() {
   return std::chrono::steady_clock::now().time_since_epoch().count();
 }
 
-/// Makes its calls, with a new store whenever one is lost.
-History work(std::uint16_t port, const RecordingOptions& options, int client) {
+// How often in the course of a history something is done to the server or the connections.
+constexpr int kDisturbances = 40;
+// How long the server does nothing: long enough for all clients to come to a halt.
+constexpr auto kPause = 15ms;
+
+/// Makes its calls, with a new store whenever one is lost, and counts them.
+History work(std::uint16_t port, const RecordingOptions& options, int client,
+             std::atomic<int>& made) {
   const bool synchronous = options.how.synchronous;
   Workload workload({.client = client,
                      .seed = options.seed * 1000 + static_cast<std::uint64_t>(client),
@@ -41,6 +47,8 @@ History work(std::uint16_t port, const RecordingOptions& options, int client) {
     if (!workload.oneCall(*store)) {
       store.reset();
     }
+    ++made;
+    made.notify_one();
   }
   return workload.take();
 }
@@ -52,22 +60,25 @@ History record(const RecordingOptions& options) {
   test::ServerProcess server(how.useLibUv);
   test::CuttingProxy proxy(server.port());
   std::vector<History> histories(static_cast<std::size_t>(options.clients));
-  std::atomic<int> busy{options.clients};
+  std::atomic<int> made{0};
+  const int allCalls = options.clients * options.calls;
   {
     std::vector<std::jthread> threads;
     for (int i = 0; i < options.clients; ++i) {
       threads.emplace_back([&, i] {
         // Half of them are cut off; the others see what that does to the store.
         const std::uint16_t port = how.cuts && i % 2 == 0 ? proxy.port() : server.port();
-        histories[static_cast<std::size_t>(i)] = work(port, options, i);
-        --busy;
+        histories[static_cast<std::size_t>(i)] = work(port, options, i, made);
       });
     }
-    for (int turn = 0; busy > 0; ++turn) {
-      std::this_thread::sleep_for(10ms);
+    // Disturbed are those who are at work: after so many calls each time, however long they take.
+    for (int turn = 1; (how.pauses || how.cuts) && turn < kDisturbances; ++turn) {
+      for (int now = made; now < allCalls / kDisturbances * turn; now = made) {
+        made.wait(now);
+      }
       if (how.pauses) {
         server.stop();
-        std::this_thread::sleep_for(15ms);
+        std::this_thread::sleep_for(kPause);
         server.resume();
       }
       if (how.cuts && turn % 5 == 4) {  // every cut leaves calls of which nobody knows

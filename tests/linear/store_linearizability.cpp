@@ -35,7 +35,7 @@ constexpr std::array<Circumstances, 8> kCircumstances = {{
     {"poll_pauses_cuts", false, true, true, true},
 }};
 
-constexpr std::size_t kMostSteps = 1'000'000;
+constexpr std::size_t kMostSteps = 10'000'000;
 
 struct Total {
   long histories = 0;
@@ -62,6 +62,8 @@ void one(const linear::RecordingOptions& options, Total& total) {
                                  [](const linear::Event& event) { return !event.known; });
   if (verdict.kind == Verdict::Kind::TOO_LONG) {
     ++total.undecided;
+    static_cast<void>(std::fprintf(stderr, "store_linearizability: seed %lu is undecided: %s\n",
+                                   options.seed, verdict.why.c_str()));
   } else if (!verdict.isFine()) {
     total.wrong = verdict.why;
   } else if (options.how.pauses || options.how.cuts) {

@@ -1,7 +1,9 @@
 // The checker itself is checked: it rejects every store that has a fault, and none that has not.
 #include "linear/wrong_store.hpp"
 
+#include <algorithm>
 #include <gmock/gmock.h>
+#include <map>
 
 #include "unisono/store/hash_store.hpp"
 
@@ -36,6 +38,31 @@ History play(Store& store, std::uint64_t seed, int calls) {
   return history;
 }
 
+/// The same answers, from calls that took longer: none longer than until the next of its client.
+History widen(History history, std::int64_t most) {
+  SeededRng rng(7);
+  const auto some = [&] { return static_cast<std::int64_t>(rng.next()) & (most - 1); };
+  std::map<int, std::int64_t> ends;  // of the calls before, by client
+  std::sort(history.begin(), history.end(),
+            [](const Event& a, const Event& b) { return a.start < b.start; });
+  for (Event& event : history) {
+    event.start = std::max(event.start - some(), ends[event.client] + 1);
+    if (event.known) {
+      ends[event.client] = event.end;
+    }
+  }
+  std::map<int, std::int64_t> starts;  // of the calls after
+  for (auto event = history.rbegin(); event != history.rend(); ++event) {
+    const auto next = starts.find(event->client);
+    if (event->known) {
+      event->end = std::max(event->end, std::min(event->end + some(),
+                                                 next == starts.end() ? kNever : next->second - 1));
+    }
+    starts[event->client] = event->start;
+  }
+  return history;
+}
+
 class WrongStoreTest : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Faults, WrongStoreTest, ::testing::Range(1, kFaults + 1));
 
@@ -47,6 +74,28 @@ TEST_P(WrongStoreTest, IsFoundOut) {
   const Verdict verdict = check(play(store, 20261116, 1500));
 
   EXPECT_EQ(verdict.kind, Verdict::Kind::WRONG);
+}
+
+TEST_P(WrongStoreTest, IsFoundOutAmongCallsThatOverlap) {
+  const auto right = std::make_shared<HashStore>();
+  right->setTimeout(std::chrono::milliseconds(0));
+  WrongStore store(right, static_cast<Fault>(GetParam()));
+
+  const Verdict verdict = check(widen(play(store, 20261116, 1500), 8), 2'000'000);
+
+  EXPECT_EQ(verdict.kind, Verdict::Kind::WRONG);
+}
+
+TEST(RightStoreTest, IsNotAccusedForCallsThatOverlap) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const auto right = std::make_shared<HashStore>();
+    right->setTimeout(std::chrono::milliseconds(0));
+    WrongStore store(right, Fault::NONE);
+
+    const Verdict verdict = check(widen(play(store, seed, 1500), 32));
+
+    EXPECT_TRUE(verdict.isFine()) << "seed " << seed << ": " << verdict.why;
+  }
 }
 
 TEST(RightStoreTest, IsNotAccused) {
