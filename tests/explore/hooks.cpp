@@ -165,7 +165,8 @@ void* __tsan_memset(void* to, int value, unsigned long bytes) {
 
 long __real_syscall(long number, ...);
 int __real_nanosleep(const timespec* time, timespec* left);
-std::chrono::steady_clock::time_point __real__ZNSt6chrono3_V212steady_clock3nowEv();
+// std::chrono::steady_clock::now(): a class of one number of 64 bits is returned as that number.
+std::int64_t __real__ZNSt6chrono3_V212steady_clock3nowEv();
 
 /// Only futex calls of the code under test come here with a machine running.
 long __wrap_syscall(long number, ...) {
@@ -200,9 +201,10 @@ int __wrap_nanosleep(const timespec* time, timespec* left) {
   return __real_nanosleep(time, left);
 }
 
-std::chrono::steady_clock::time_point __wrap__ZNSt6chrono3_V212steady_clock3nowEv() {
+std::int64_t __wrap__ZNSt6chrono3_V212steady_clock3nowEv() {
   Machine* machine = Machine::running();
-  return machine != nullptr ? machine->now() : __real__ZNSt6chrono3_V212steady_clock3nowEv();
+  return machine != nullptr ? machine->now().time_since_epoch().count()
+                            : __real__ZNSt6chrono3_V212steady_clock3nowEv();
 }
 
 }  // extern "C"
