@@ -31,6 +31,7 @@ using test::ThreadWorld;
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using namespace std::chrono_literals;
 
 FormOptions options(const StorePtr& store, int rank, int size, Milliseconds timeout = 20s) {
@@ -177,6 +178,18 @@ TEST(SegmentTest, RefusesAnotherHost) {
 
   EXPECT_THAT(textOf<DistBackendError>([&] { Segment::form(options(store, 1, 2)); }),
               AllOf(HasSubstr("spans several hosts"), HasSubstr("another-host")));
+}
+
+TEST(SegmentTest, ACulpritOutsideOfTheGroupIsNotNamed) {
+  const auto store = std::make_shared<HashStore>();
+  auto waiting = std::async(std::launch::async, [&] {
+    return textOf<DistBackendError>([&] { Segment::form(options(store, 0, 2)); });
+  });
+  const auto root = RootRecord::decode(store->getString("unisono/root"));
+  ASSERT_TRUE(root);
+  SharedMapping::find(root->cookie)->header().abort.publish({.culprits = {777}, .text = "made up"});
+
+  EXPECT_THAT(waiting.get(), AllOf(HasSubstr("made up"), Not(HasSubstr("777"))));
 }
 
 TEST(SegmentTest, ADeathDuringTheFormationEndsItForAll) {

@@ -49,8 +49,13 @@ AbortCause Segment::fail(AbortCause cause) const noexcept {
 }
 
 std::optional<AbortCause> Segment::cause() const {
-  return header().abort.read(
+  std::optional<AbortCause> cause = header().abort.read(
       [this](int reporter) { return reporter < size_ && block(reporter).life.ownerDied(); });
+  if (cause) {
+    // Another process may have written anything there.
+    std::erase_if(cause->culprits, [this](int rank) { return rank >= size_; });
+  }
+  return cause;
 }
 
 std::vector<int> Segment::deadRanks() const {
