@@ -189,6 +189,9 @@ SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
   return *this;
 }
 void SharedMemory::unmap() noexcept {}
+std::uint64_t SharedMemory::room() {
+  return std::uint64_t{1} << 40U;
+}
 
 std::optional<ProcessState> lookAt(pid_t /*pid*/) {
   return std::nullopt;
