@@ -51,10 +51,9 @@ int live(Member& member, const Life& life) {
 
 }  // namespace
 
-bool eventually(const std::function<bool()>& ready) {
+bool eventually(const std::function<bool()>& ready, Milliseconds patience) {
   TimerWaitable timer{Milliseconds(1)};
-  return waitUntil(ready, {.deadline = Deadline::after(std::chrono::seconds(30)), .subject = {}},
-                   timer);
+  return waitUntil(ready, {.deadline = Deadline::after(patience), .subject = {}}, timer);
 }
 
 std::int64_t holdings() {
@@ -164,8 +163,8 @@ void Crew::awaitAsleep(int rank) {
 void Crew::awaitOperations(std::int64_t count) {
   for (int rank = 0; rank < size_; ++rank) {
     Report& seen = report(rank);
-    const bool done =
-        eventually([&] { return seen.operations.load() >= count || seen.endedNs.load() != 0; });
+    const bool done = eventually(
+        [&] { return seen.operations.load() >= count || seen.endedNs.load() != 0; }, kTimeToGrow);
     require(done && seen.operations.load() >= count, "rank ", rank,
             " did not get to work: ", seen.text);
   }

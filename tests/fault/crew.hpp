@@ -89,8 +89,12 @@ class Crew {
   std::vector<std::unique_ptr<test::Process>> processes_;
 };
 
-/// Waits until `ready`; false when that takes longer than half a minute.
-bool eventually(const std::function<bool()>& ready);
+/// Waits until `ready`; false when that takes longer than `patience`.
+bool eventually(const std::function<bool()>& ready,
+                Milliseconds patience = std::chrono::seconds(30));
+
+/// For a process to become many gigabytes large, on a host that has other things to do.
+constexpr Milliseconds kTimeToGrow = std::chrono::seconds(110);
 
 /// How many descriptors this process has open, and mappings of unisono's memory.
 std::int64_t holdings();

@@ -32,7 +32,7 @@ void grow(std::size_t bytes) {
 
 Life worker(bool large) {
   return [large](Member& member) {
-    Group group = member.join();
+    Group group = member.join(kTimeToGrow);
     member.work(group, large);
   };
 }
@@ -91,7 +91,7 @@ void segfault(Round& round) {
 
 /// All others wait for a message that `sender` never sends.
 void awaitMessageOf(int sender, Member& member) {
-  Group group = member.join();
+  Group group = member.join(kTimeToGrow);
   member.work(group, false, 3);
   if (member.rank() == sender) {
     member.awaitPhase(1);
