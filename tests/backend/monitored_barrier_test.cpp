@@ -114,7 +114,8 @@ TEST(MonitoredBarrierErrorTest, WithoutATimeoutOfItsOwnItHasTheGroups) {
 }
 
 TEST(MonitoredBarrierErrorTest, ARankWhoMissesRankZeroWaitsAsLongAsTheGroupDoes) {
-  NativeWorld world(2, {.timeout = 60ms, .groupName = "g"});
+  NativeWorld world(2);
+  world[1].setTimeout(60ms);  // not before: forming may take longer
 
   EXPECT_THAT(errorAt(world[1], {.timeout = kLong}),
               AllOf(HasSubstr(reachedBy(1)), HasSubstr("Waiting for rank 0 "),
