@@ -198,7 +198,11 @@ void FormationStage::end(Run& run) {
     const bool missed = end.reason == "TIMEOUT" &&
                         (end.culprits == std::vector<int>{run.victim} ||
                          end.text.find(str("ranks ", run.victim, " of")) != std::string::npos);
-    if (end.how == End::FAILED && (run.victim < 0 || !(missed || blamesVictim(run, end)))) {
+    // Who comes when rank 0 has failed already, because of the victim, learns only that.
+    const bool tooLate =
+        end.reason == "PEER_LEFT" && run.victim > 0 && run.ends[0].how == End::FAILED;
+    const bool good = run.victim >= 0 && (missed || tooLate || blamesVictim(run, end));
+    if (end.how == End::FAILED && !good) {
       run.broken = str("rank ", rank, ": ", end.text);
     }
   }

@@ -27,6 +27,7 @@ namespace {
 
 std::size_t poolTaken = 0;
 std::vector<int> descriptors;
+std::map<std::size_t, std::span<std::byte>> memories;  // the last one of each size
 
 /// Something valid: the code under test only hands it on.
 UniqueFd anyDescriptor() {
@@ -172,13 +173,18 @@ extern "C" ssize_t __wrap_process_vm_readv(pid_t pid, const iovec* local, unsign
 SharedMemory SharedMemory::create(std::size_t bytes, std::string_view /*subject*/, Fork fork) {
   SharedMemory memory;
   memory.fd_ = explore::anyDescriptor();
-  memory.bytes_ = explore::Pool::take(bytes);
+  memory.bytes_ = explore::memories[bytes] = explore::Pool::take(bytes);
   memory.fork_ = fork;
   return memory;
 }
-SharedMemory SharedMemory::adopt(UniqueFd /*fd*/, std::size_t /*bytes*/,
-                                 std::string_view /*subject*/, Fork /*fork*/) {
-  throw UsageError({.what = "the ranks of an exploration share one mapping"});
+/// Who made it may have let it go since it handed out the descriptor.
+SharedMemory SharedMemory::adopt(UniqueFd fd, std::size_t bytes, std::string_view /*subject*/,
+                                 Fork fork) {
+  SharedMemory memory;
+  memory.fd_ = std::move(fd);
+  memory.bytes_ = explore::memories.at(bytes);
+  memory.fork_ = fork;
+  return memory;
 }
 SharedMemory::SharedMemory(SharedMemory&& other) noexcept
     : fd_(std::move(other.fd_)), bytes_(std::exchange(other.bytes_, {})), fork_(other.fork_) {}

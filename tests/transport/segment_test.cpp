@@ -180,6 +180,14 @@ TEST(SegmentTest, RefusesAnotherHost) {
               AllOf(HasSubstr("spans several hosts"), HasSubstr("another-host")));
 }
 
+TEST(SegmentTest, WhoComesTooLateLearnsThatRankZeroHasGivenUp) {
+  const auto store = std::make_shared<HashStore>();
+  EXPECT_THROW(Segment::form(options(store, 0, 2, 10ms)), DistTimeoutError);
+
+  EXPECT_THAT(textOf<DistBackendError>([&] { Segment::form(options(store, 1, 2, 50ms)); }),
+              AllOf(HasSubstr("has given up forming group 'g'"), HasSubstr("[PEER_LEFT]")));
+}
+
 TEST(SegmentTest, ACulpritOutsideOfTheGroupIsNotNamed) {
   const auto store = std::make_shared<HashStore>();
   auto waiting = std::async(std::launch::async, [&] {

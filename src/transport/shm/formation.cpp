@@ -258,10 +258,14 @@ std::shared_ptr<SharedMapping> Formation::join() {
     successor = successor ? successor : deadline_.within(kSuccessorTime);
     if (successor->expired()) {
       const auto process = decodeMark(root_.process);
-      const AbortCause cause{.reason = Reason::PEER_DEAD,
-                             .culprits = {0},
-                             .text = str("rank 0 (process ", process ? process->pid : -1,
-                                         ") died while group '", options_.group, "' was formed")};
+      // Alive, but with no group to join: it has failed, and has thrown why.
+      const bool gaveUp = process && lifeOf(*process, here_) == Life::ALIVE;
+      const AbortCause cause{
+          .reason = gaveUp ? Reason::PEER_LEFT : Reason::PEER_DEAD,
+          .culprits = {0},
+          .text = str("rank 0 (process ", process ? process->pid : -1,
+                      gaveUp ? ") has given up forming group '" : ") died while group '",
+                      options_.group, gaveUp ? "': its error says why" : "' was formed")};
       blame(cause);
     }
     pauseFor(Milliseconds(10), {.deadline = deadline_, .subject = {}});
