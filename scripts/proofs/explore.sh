@@ -33,8 +33,8 @@ step "up to $most schedules of each protocol, and $seeds by chance"
 mkdir -p "$LOGS"
 "$BIN/shm_explore" --thorough --most "$most" --seeds "$seeds" --from "$from" | tee "$PROOF_FIGURES" ||
   die "a promise was broken"
-cat >>"$PROOF_FIGURES" <<END
+cat >>"$PROOF_FIGURES" <<'END'
 
 An unusual thing is a rank that runs out of turn, a sleep that ends early, or a store that is seen
-late. "1, 0 in part": as many as --most allows.
+late. "In part": as many as `--most` allows, the last ones first.
 END
