@@ -90,6 +90,20 @@ logged() {
   return "$status"
 }
 
+# rounds_and_seed PROOF ARGUMENT…: reads --rounds N and --seed S into the variables of these names.
+rounds_and_seed() {
+  local proof=$1
+  shift
+  # shellcheck disable=SC2034 # used by those who source this
+  while (($# > 0)); do
+    case $1 in
+      --rounds) rounds=${2:?--rounds needs a number} && shift 2 ;;
+      --seed) seed=${2:?--seed needs a number} && shift 2 ;;
+      *) die "unknown argument '$1'; see scripts/prove.sh $proof --help" ;;
+    esac
+  done
+}
+
 # left_out: prints what setup.sh could not provide, if anything.
 left_out() {
   if [[ -s $LEFT_OUT ]]; then
