@@ -19,12 +19,13 @@ constexpr std::size_t kRanks = 2;
 const std::string kCookie(32, 'c');
 
 /// Memory for a header, sealed or not, of any size; its first bytes are the fuzzer's.
-UniqueFd memoryOf(FuzzedDataProvider& data) {
+UniqueFd memoryOf(FuzzedDataProvider& data, std::uint64_t& honest) {
   const std::size_t right = shm::Layout{kRanks}.bytes();
   UniqueFd fd(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const std::size_t size =
-      data.ConsumeBool() ? right : data.ConsumeIntegralInRange<std::size_t>(0, 2 * right);
+      data.ConsumeBool() ? data.ConsumeIntegralInRange<std::size_t>(0, 2 * right) : right;
   FUZZ_EXPECT(::ftruncate(fd.get(), static_cast<off_t>(size)) == 0);
+  honest = size;
   shm::Header header{};
   std::memcpy(header.magic, shm::kMagic, sizeof shm::kMagic);
   header.version = shm::kVersion;
@@ -38,37 +39,40 @@ UniqueFd memoryOf(FuzzedDataProvider& data) {
   }
   FUZZ_EXPECT(::pwrite(fd.get(), start.data(), std::min(start.size(), size), 0) >= 0);
   const int seals =
-      data.PickValueInArray({0, F_SEAL_SHRINK, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
+      data.PickValueInArray({F_SEAL_SHRINK, 0, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
                              F_SEAL_GROW, F_SEAL_SHRINK | F_SEAL_WRITE});
   ::fcntl(fd.get(), F_ADD_SEALS, seals);
   return fd;
 }
 
-UniqueFd anyDescriptor(FuzzedDataProvider& data) {
+UniqueFd anyDescriptor(FuzzedDataProvider& data, std::uint64_t& honest) {
   switch (data.ConsumeIntegralInRange(0, 4)) {
-    case 0:
+    case 4:
       return UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC));
     case 1:
       return UniqueFd(::open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     case 2:
       return UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     default:
-      return memoryOf(data);
+      return memoryOf(data, honest);
   }
 }
 
 /// Sends what the fuzzer says, by hand: LocalSocket would not.
 void sendHostile(int to, FuzzedDataProvider& data) {
-  std::vector<UniqueFd> fds(data.ConsumeIntegralInRange<std::size_t>(0, 6));
+  // When there is no more data, all of these are what is right.
+  std::vector<UniqueFd> fds(data.PickValueInArray<std::size_t>({1, 0, 2, 3, 4, 5, 6}));
   std::vector<int> numbers;
+  std::uint64_t honest = 0;  // how long the last memory is
   for (UniqueFd& fd : fds) {
-    fd = anyDescriptor(data);
+    fd = anyDescriptor(data, honest);
     numbers.push_back(fd.get());
   }
-  std::string bytes = data.ConsumeBool() ? "M" : data.ConsumeRandomLengthString(4);
-  if (data.ConsumeBool()) {
-    ByteWriter(bytes).number<std::uint64_t>(
-        data.ConsumeBool() ? shm::Layout{kRanks}.bytes() : data.ConsumeIntegral<std::uint64_t>());
+  std::string bytes = data.ConsumeBool() ? data.ConsumeRandomLengthString(4) : "M";
+  const std::uint64_t sizes[] = {honest, shm::Layout{kRanks}.bytes(),
+                                 data.ConsumeIntegral<std::uint64_t>()};
+  if (const std::size_t said = data.ConsumeIntegralInRange<std::size_t>(0, 3); said < 3) {
+    ByteWriter(bytes).number<std::uint64_t>(sizes[said]);
   }
   bytes += data.ConsumeBool() ? std::string(5000, 'x') : data.ConsumeRandomLengthString(64);
   iovec part{.iov_base = bytes.data(), .iov_len = bytes.size()};
