@@ -1,5 +1,6 @@
 // unisono store bench: how fast the store is, also beside others.
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -8,6 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <vector>
 
@@ -18,6 +20,7 @@
 #include "bench/store/compare.hpp"
 #include "bench/store/picture.hpp"
 #include "command.hpp"
+#include "net/accept.hpp"
 #include "store/endpoint.hpp"
 #include "terminal.hpp"
 #include "verbs/verbs.hpp"
@@ -181,8 +184,27 @@ void savePicture(const Report& report, const std::string& file) {
   }
 }
 
+/// Before servers are started: whether all clients can be connected at once. The limit is raised as
+/// far as the system lets us; its server, a process of its own, does the same.
+void refuseTooManyClients(const bench::Plan& plan) {
+  constexpr std::size_t kForOthers = 64;  // files, pipes to the servers, the loop
+  raiseDescriptorLimit();
+  const std::size_t clients = *std::max_element(plan.clients.begin(), plan.clients.end());
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= clients + kForOthers) {
+    return;
+  }
+  throw UsageError(
+      {.reason = Reason::RESOURCE,
+       .what = str("bench with ", clients, " clients needs ", clients + kForOthers,
+                   " open files, but this process may have ", limit.rlim_cur, " (RLIMIT_NOFILE)"),
+       .hint = str("raise the limit (ulimit -Hn ", clients + kForOthers,
+                   ", as root or in limits.conf), or measure fewer: --clients 16")});
+}
+
 int run(BenchOptions options) {
   applyLoudness(options.args);
+  refuseTooManyClients(options.plan);
   if (!options.plot.empty()) {
     refuseUnwritable(options.plot);
   }

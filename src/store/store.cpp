@@ -97,13 +97,13 @@ std::vector<std::string> Store::listKeys() {
 void Store::append(std::string_view key, BytesView value) {
   const std::string name(key);
   Bytes expected = check({name}) ? get(key) : Bytes{};
-  // compareSet says what it found, not whether it stored: the new value coming back means
-  // stored, anything else is what to try again on.
+  // That the new value came back does not mean that it was stored: another may have appended the
+  // same at the same moment. Only where the store cannot tell it has to be taken for that.
   for (const Deadline deadline = Deadline::after(timeout());;) {
     Bytes desired = expected;
     desired.insert(desired.end(), value.begin(), value.end());
-    Bytes now = compareSet(key, expected, desired);
-    if (now == desired) {
+    auto [now, stored] = trySwap(key, expected, desired);
+    if (stored.value_or(now == desired)) {
       return;
     }
     if (deadline.expired()) {

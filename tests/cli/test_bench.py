@@ -38,6 +38,20 @@ def test_measures_a_server_of_its_own() -> None:
     assert document["environment"]["processor"]
 
 
+def test_names_the_limit_of_open_files_that_is_too_low_for_its_clients() -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"ulimit -n 100; exec {PROGRAM} store bench --clients 16,200"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode != 0
+    assert "needs 264 open files, but this process may have 100 (RLIMIT_NOFILE)" in done.stderr
+    assert "ulimit -Hn 264" in done.stderr
+
+
 def test_compares_with_pytorch_and_redis() -> None:
     document = bench("--compare", "torch,redis", "--python", sys.executable)
 
