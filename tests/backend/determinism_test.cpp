@@ -33,7 +33,8 @@ std::vector<Case> cases() {
   for (const std::string& instructions : instructionSets()) {
     for (const std::string& algorithm : algorithms) {
       for (const int ranks : {2, 3, 5}) {
-        all.push_back({instructions, algorithm, ranks, static_cast<Memory>((all.size() + all.size() / 3) % 3)});
+        all.push_back({instructions, algorithm, ranks,
+                       static_cast<Memory>((all.size() + all.size() / 3) % 3)});
       }
     }
   }
