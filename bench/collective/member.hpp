@@ -35,6 +35,9 @@ class Contestant {
   virtual void send(const float* data, std::size_t count, int to) = 0;
   virtual void receive(float* data, std::size_t count, int from) = 0;
 
+  /// Whether threads of its own do the work: then they need the cores while a rank waits.
+  virtual bool hasThreads() const { return false; }
+
   /// Memory for `count` floats.
   virtual std::shared_ptr<float> allocate(std::size_t count) {
     constexpr auto kPage = std::align_val_t(4096);
@@ -49,8 +52,9 @@ class Member {
       : contestant_(contestant),
         board_(board),
         number_(number),
-        crowded_(contestant.size() > static_cast<int>(std::thread::hardware_concurrency())) {
-    if (!crowded_) {  // a core for each, alike for all contestants; not for threads made before
+        crowded_(contestant.hasThreads() ||
+                 contestant.size() > static_cast<int>(std::thread::hardware_concurrency())) {
+    if (!crowded_) {  // a core for each
       cpu_set_t cores;
       CPU_ZERO(&cores);
       CPU_SET(static_cast<unsigned>(contestant.rank()), &cores);

@@ -35,6 +35,7 @@ class GlooRank final : public unisono::bench::Contestant {
     std::shared_ptr<gloo::transport::Device> device = gloo::transport::tcp::CreateDevice(address);
     context_->connectFullMesh(store, device);
   }
+  bool hasThreads() const override { return true; }
   int rank() const override { return context_->rank; }
   int size() const override { return context_->size; }
   void allReduce(float* data, std::size_t count) override {
