@@ -129,7 +129,7 @@ check_asan() {
 }
 
 check_tsan() {
-  export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+  export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$ROOT/tools/tsan.supp
   sanitized tsan
 }
 

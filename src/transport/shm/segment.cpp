@@ -69,7 +69,10 @@ std::vector<int> Segment::deadRanks() const {
 }
 
 bool Segment::canSeeProcess(int rank) const {
-  return block(rank).identity.pidNamespace == block(rank_).identity.pidNamespace;
+  const Identity& identity = block(rank).identity;
+  // Acquire: before somebody joins there is no identity, and rank 0's monitor may be writing it.
+  const auto state = static_cast<RankState>(identity.state.load(std::memory_order_acquire));
+  return state != RankState::EMPTY && identity.pidNamespace == block(rank_).identity.pidNamespace;
 }
 
 bool Segment::isDumpingCore(int rank) const {
