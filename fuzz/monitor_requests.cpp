@@ -59,7 +59,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     FUZZ_EXPECT(answer.failure().reason() == Reason::PEER_LEFT && cookie != group.cookie());
   }
   if (const auto cause = root.header().abort.read()) {
-    FUZZ_EXPECT(cause->reason == Reason::CONFIG && cause->culprit < kRanks);
+    FUZZ_EXPECT(cause->reason == Reason::CONFIG && cause->culprits.size() <= kRanks);
   }
   return 0;
 }

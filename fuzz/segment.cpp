@@ -129,20 +129,19 @@ class Reader {
 
   void writeFrame(int rank) {
     const auto pipe = pipeFrom(rank);
-    auto* counters = reinterpret_cast<shm::PipeCounters*>(pipe.data());
-    const auto ring = pipe.subspan(sizeof(shm::PipeCounters));
-    const shm::Frame frame{.kind = static_cast<shm::FrameKind>(data_.ConsumeIntegralInRange(0, 5)),
+    const auto ring = pipe.subspan(sizeof(shm::PipeCounter));
+    const shm::Frame frame{.kind = static_cast<shm::FrameKind>(data_.ConsumeIntegralInRange(0, 6)),
                            .tag = data_.ConsumeIntegralInRange(-1, 2),
                            .bytes = data_.ConsumeBool() ? data_.PickValueInArray<std::uint64_t>(
                                                               {0, 8, 100, 4096, 5000, 8192, 20'000})
                                                         : data_.ConsumeIntegral<std::uint64_t>(),
                            .number = data_.ConsumeIntegralInRange<std::uint64_t>(0, 2)};
-    const std::uint64_t at = counters->written.load();
+    std::uint64_t& at = written_[static_cast<std::size_t>(rank)];
     if (const std::size_t place = at % ring.size(); place + sizeof frame <= ring.size()) {
       std::memcpy(ring.data() + place, &frame, sizeof frame);
     }
     const std::uint64_t payload = data_.ConsumeBool() ? frame.bytes : 0;
-    counters->written.store(at + sizeof frame + (payload + 31) / 32 * 32);
+    at += sizeof frame + (payload + 31) / 32 * 32;
   }
 
   std::span<std::byte> regionOf(int rank) {
@@ -170,7 +169,7 @@ class Reader {
   std::span<std::byte> pipeFrom(int rank) {
     const std::size_t bytes = shm::pipeBytes(kRanks);
     return group_.segment(0)
-        .extend(shm::kFirstInbox, kRanks * bytes, Deadline::never())
+        .extend(shm::kFirstInbox, Deadline::never())
         .subspan(static_cast<std::size_t>(rank) * bytes, bytes);
   }
 
@@ -193,6 +192,7 @@ class Reader {
 
   fuzz::Group& group_;
   FuzzedDataProvider& data_;
+  std::uint64_t written_[kRanks] = {};  // into the pipe from each rank
   shm::Arena arena_;
   shm::Mail mail_;
 };
@@ -204,8 +204,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   FuzzedDataProvider data(bytes, size);
   group.restore();
   for (std::uint32_t to = 0; to < kRanks; ++to) {
-    const auto inbox = group.segment(0).extend(shm::kFirstInbox + to,
-                                               shm::Layout{kRanks}.inboxBytes(), Deadline::never());
+    const auto inbox = group.segment(0).extend(shm::kFirstInbox + to, Deadline::never());
     for (std::size_t from = 0; from < kRanks; ++from) {
       std::memset(inbox.data() + from * shm::pipeBytes(kRanks), 0, 1024);
     }
