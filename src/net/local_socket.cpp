@@ -154,6 +154,12 @@ Result<LocalMessage> LocalSocket::receive(Deadline deadline) {
   ssize_t count = -1;
   const int error = persist(fd_.get(), POLLIN, deadline, [&] {
     count = ::recvmsg(fd_.get(), &header, MSG_CMSG_CLOEXEC);
+    if (count == 0 && header.msg_controllen == 0) {
+      // The kernel looks for a message and then for the end: one that was sent between the two
+      // looks, just before the end, is still there.
+      header.msg_controllen = space.size();
+      count = ::recvmsg(fd_.get(), &header, MSG_CMSG_CLOEXEC);
+    }
     return count >= 0;
   });
   if (error != 0) {

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/thread.hpp"
 #include "net/net_support.hpp"
 
 namespace unisono {
@@ -112,6 +113,24 @@ TEST(LocalSocketTest, AReceiverLearnsThatTheOtherEndIsClosedOrSilent) {
 
   pair.caller = LocalSocket();
   EXPECT_EQ(pair.server.receive(Deadline::after(5s)).failure().reason(), Reason::PEER_LEFT);
+}
+
+// The receiver looks without pause, so that the end often comes right between two of its looks.
+TEST(LocalSocketTest, WhatWasSentJustBeforeTheEndArrives) {
+  LocalListener listener;
+  for (int round = 0; round < 5000; ++round) {
+    Pair pair = connected(listener);
+    Thread sender("last-words", [&pair] {
+      EXPECT_TRUE(pair.server.send("last words", -1, Deadline::after(5s)).isOk());
+      pair.server = LocalSocket();
+    });
+    Result<LocalMessage> heard = Status(Reason::PEER_UNREACHABLE, "");
+    while (!heard.isOk() && heard.failure().reason() == Reason::PEER_UNREACHABLE) {
+      heard = pair.caller.receive(Deadline::after(0ms));
+    }
+    sender.join();
+    ASSERT_TRUE(heard.isOk()) << heard.failure().text() << ", in round " << round;
+  }
 }
 
 TEST(LocalSocketTest, MessagesThatAreTooLongOrBringTooMuchAreRefused) {
