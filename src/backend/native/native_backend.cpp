@@ -3,6 +3,7 @@
 #include <numeric>
 #include <utility>
 
+#include "backend/native/batch.hpp"
 #include "backend/native/lane_call.hpp"
 #include "backend/native/mail_work.hpp"
 #include "backend/native/monitored_barrier.hpp"
@@ -94,7 +95,7 @@ class NativeBackend::NativeWork final : public Work, public LaneItem {
 };
 
 NativeBackend::NativeBackend(const BackendParams& params)
-    : Backend(params, {.ops = kOps, .devices = {DeviceType::CPU}}),
+    : Backend(params, {.ops = kOps, .devices = {DeviceType::CPU}, .coalescing = true}),
       globalRanks_(globalRanksOf(params)),
       segment_(shm::Segment::form(formOptions(params, selector_))),
       arena_(*segment_,
@@ -116,16 +117,35 @@ WorkPtr NativeBackend::start(CollectiveArgs&& args) {
   if (!args.asyncOp && !hasResult && lane_.tryTake()) {
     return runHere(args);
   }
-  if (lane_.queued() >= kMostQueued) {
-    throw DistBackendError({.reason = Reason::LIMIT,
-                            .what = str("more than ", kMostQueued, " operations are under way"),
-                            .hint = "wait for some of them",
-                            .op = std::string(opName(args.type)),
-                            .group = options().groupName});
-  }
+  checkRoom(1, args.type);
   auto work = std::make_shared<NativeWork>(*this, std::move(args));
   lane_.push(work);
   return work;
+}
+
+WorkPtr NativeBackend::startCoalesced(std::vector<CollectiveArgs> batch) {
+  madeIn_.check("group");
+  checkRoom(batch.size(), OpType::COALESCED);
+  const std::uint64_t seq = batch.empty() ? 0 : batch.front().seq;
+  for (CollectiveArgs& args : batch) {
+    args.asyncOp = true;  // none may wait before the others have started
+    args.timeout = timeoutOf(args);
+  }
+  std::vector<WorkPtr> parts;
+  for (CollectiveArgs& args : fuseSmallReductions(std::move(batch))) {
+    parts.push_back(start(std::move(args)));
+  }
+  return parts.empty() ? finishedWork() : joinWorks(seq, std::move(parts));
+}
+
+void NativeBackend::checkRoom(std::size_t calls, OpType type) const {
+  if (lane_.queued() + calls > kMostQueued) {
+    throw DistBackendError({.reason = Reason::LIMIT,
+                            .what = str("more than ", kMostQueued, " operations are under way"),
+                            .hint = "wait for some of them",
+                            .op = std::string(opName(type)),
+                            .group = options().groupName});
+  }
 }
 
 /// On this thread, which has the lane.

@@ -26,6 +26,7 @@ class NativeBackend final : public Backend {
 
   std::string_view name() const noexcept override { return "unisono"; }
   WorkPtr start(CollectiveArgs&& args) override;
+  WorkPtr startCoalesced(std::vector<CollectiveArgs> batch) override;
   void monitoredBarrier(const BarrierOptions& opts, bool waitAllRanks) override;
   void abort(std::exception_ptr reason) override;
   void shutdown() override;
@@ -38,6 +39,8 @@ class NativeBackend final : public Backend {
   class NativeWork;
 
   WorkPtr runHere(CollectiveArgs& args);
+  /// Throws when the lane cannot take so many more.
+  void checkRoom(std::size_t calls, OpType type) const;
   /// This rank as the world knows it: for texts that other ranks read.
   int globalRank() const;
   void run(CollectiveArgs& args) { executor_.run(args, timeoutOf(args)); }

@@ -1,0 +1,100 @@
+#include "backend/native/batch.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+namespace unisono {
+namespace {
+
+// Below this an all_reduce takes longer to agree than to move bytes; fused, each byte is copied
+// twice more.
+constexpr std::size_t kMostFused = std::size_t{32} * 1024;
+
+bool mayBeFused(const CollectiveArgs& args) {
+  // The factor of PREMUL_SUM may differ from rank to rank.
+  return args.type == OpType::ALLREDUCE && args.outputs.size() == 1 &&
+         args.outputs[0].bytes() <= kMostFused && !(args.reduceOp == ReduceOp::PREMUL_SUM);
+}
+
+bool agree(const CollectiveArgs& one, const CollectiveArgs& other) {
+  return one.reduceOp == other.reduceOp && one.outputs[0].dtype() == other.outputs[0].dtype();
+}
+
+class JointWork final : public Work {
+ public:
+  JointWork(std::uint64_t seq, std::vector<WorkPtr> parts)
+      : Work(OpType::COALESCED, seq), parts_(std::move(parts)), running_(parts_.size()) {}
+
+  void follow() {
+    markStarted();
+    const WorkPtr self = shared_from_this();
+    for (const WorkPtr& part : parts_) {
+      part->addCallback([self] { static_cast<JointWork&>(*self).onePartEnded(); });
+    }
+  }
+
+ private:
+  void help(TimePoint until) override {
+    for (const WorkPtr& part : parts_) {
+      if (!part->waitUntilDone(until)) {
+        return;
+      }
+    }
+  }
+
+  void onePartEnded() {
+    // Acquire and release: the last one sees how all others have ended.
+    if (running_.fetch_sub(1, std::memory_order_acq_rel) > 1) {
+      return;
+    }
+    TensorList outputs;
+    for (const WorkPtr& part : parts_) {
+      if (std::exception_ptr failure = part->exception()) {
+        finish(std::move(failure));
+        return;
+      }
+      for (const Tensor& output : part->result()) {
+        outputs.append(output);
+      }
+    }
+    finish(nullptr, std::move(outputs));
+  }
+
+  const std::vector<WorkPtr> parts_;
+  std::atomic<std::size_t> running_;
+};
+
+}  // namespace
+
+std::vector<CollectiveArgs> fuseSmallReductions(std::vector<CollectiveArgs> batch) {
+  std::vector<CollectiveArgs> fused;
+  std::size_t room = 0;  // in the last one, for more
+  for (CollectiveArgs& args : batch) {
+    if (!mayBeFused(args)) {
+      room = 0;
+      fused.push_back(std::move(args));
+      continue;
+    }
+    const std::size_t bytes = args.outputs[0].bytes();
+    if (room == 0 || bytes > room || !agree(fused.back(), args)) {
+      room = kMostFused - bytes;
+      fused.push_back(std::move(args));
+      continue;
+    }
+    room -= bytes;
+    CollectiveArgs& whole = fused.back();
+    whole.type = OpType::ALLREDUCE_COALESCED;
+    whole.timeout = std::max(whole.timeout, args.timeout);
+    whole.outputs.append(std::move(args.outputs[0]));
+  }
+  return fused;
+}
+
+WorkPtr joinWorks(std::uint64_t seq, std::vector<WorkPtr> parts) {
+  const auto work = std::make_shared<JointWork>(seq, std::move(parts));
+  work->follow();
+  return work;
+}
+
+}  // namespace unisono
