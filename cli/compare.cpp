@@ -58,6 +58,15 @@ std::string sizeText(std::uint64_t bytes) {
                                : str(bytes >> 20U, " Mi");
 }
 
+void printStarts(const Contest& contest) {
+  std::printf("\n%-8s %22s %16s\n", "library", "ms until all ranks met", "KiB of each rank");
+  for (std::size_t i = 0; i < contest.names().size(); ++i) {
+    const Contest::Start start = contest.startOf(i);
+    std::printf("%-8s %22.1f %16.0f\n", contest.names()[i].c_str(), start.milliseconds,
+                start.kibibytesOfRank);
+  }
+}
+
 void printTable(const std::vector<CollectiveRow>& rows) {
   std::printf("%-15s %7s  %-8s %11s %11s %9s  %s\n", "operation", "bytes", "library", "p50 us",
               "p99 us", "bus GB/s", "its time over unisono's (least to most of all rounds)");
@@ -75,7 +84,7 @@ void printTable(const std::vector<CollectiveRow>& rows) {
   }
 }
 
-Json jsonOf(const Options& options, const std::vector<CollectiveRow>& rows,
+Json jsonOf(const Options& options, const Contest& contest, const std::vector<CollectiveRow>& rows,
             const std::vector<Absentee>& absent) {
   Json all{{"schema", "unisono-collective-bench/1"}};
   for (const auto& [name, value] : environment()) {
@@ -83,6 +92,13 @@ Json jsonOf(const Options& options, const std::vector<CollectiveRow>& rows,
   }
   for (const Absentee& each : absent) {
     all["missing"].push_back({{"peer", each.name}, {"why", each.why}});
+  }
+  for (std::size_t i = 0; i < contest.names().size(); ++i) {
+    const Contest::Start start = contest.startOf(i);
+    all["starts"].push_back({{"peer", contest.names()[i]},
+                             {"procs", options.plan.ranks},
+                             {"ms", start.milliseconds},
+                             {"kib_of_rank", start.kibibytesOfRank}});
   }
   for (const CollectiveRow& row : rows) {
     Json one{{"peer", row.peer},          {"op", row.op},
@@ -138,9 +154,10 @@ int run(const Options& options, const std::string& folder) {
     draw(options, rows);
   }
   if (options.json) {
-    std::printf("%s\n", jsonOf(options, rows, absent).dump(1).c_str());
+    std::printf("%s\n", jsonOf(options, contest, rows, absent).dump(1).c_str());
   } else {
     printTable(rows);
+    printStarts(contest);
   }
   return std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.isWrong; }) ? 1 : 0;
 }

@@ -53,6 +53,8 @@ struct Board {
   alignas(128) std::atomic<std::uint32_t> wrong;  // ranks whose results were not right
   alignas(128) Task task;
   std::uint32_t ranks;
+  std::uint64_t startNs[kMostContestants][kMostRanks];    // when it had come up (CLOCK_MONOTONIC)
+  std::uint64_t memoryKib[kMostContestants][kMostRanks];  // its share of memory then
   alignas(128) std::uint64_t nanoseconds[kMostRanks][kMostOperations];
 };
 

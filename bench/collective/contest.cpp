@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <fcntl.h>
 
 #include "unisono/base/error.hpp"
@@ -88,6 +89,7 @@ Contest::Contest(const std::vector<Entrant>& entrants, int ranks, const std::str
   board_->ranks = static_cast<std::uint32_t>(ranks);
   const std::string env = findProgram("env");
   for (std::size_t i = 0; i < entrants.size(); ++i) {
+    const std::chrono::nanoseconds now = std::chrono::steady_clock::now().time_since_epoch();
     for (const std::vector<std::string>& command : entrants[i].commands) {
       std::vector<std::string> words{"env", str(kBoardVariable, "=", path),
                                      str(kContestantVariable, "=", i)};
@@ -101,6 +103,7 @@ Contest::Contest(const std::vector<Entrant>& entrants, int ranks, const std::str
     if (up) {
       names_.push_back(entrants[i].name);
       numbers_.push_back(static_cast<int>(i));
+      startedNs_.push_back(static_cast<std::uint64_t>(now.count()));
     } else {
       absent.push_back({entrants[i].name, "its ranks do not come up"});
     }
@@ -113,6 +116,18 @@ Contest::~Contest() {
     board_->turn[number].fetch_add(1, std::memory_order_acq_rel);
     wakeAll(board_->turn[number]);
   }
+}
+
+Contest::Start Contest::startOf(std::size_t which) const {
+  const int number = numbers_.at(which);
+  Start start;
+  std::uint64_t last = 0;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    last = std::max(last, board_->startNs[number][rank]);
+    start.kibibytesOfRank += static_cast<double>(board_->memoryKib[number][rank]) / ranks_;
+  }
+  start.milliseconds = static_cast<double>(last - startedNs_.at(which)) / 1e6;
+  return start;
 }
 
 Contest::Result Contest::run(std::size_t which, const Task& task) {

@@ -49,6 +49,13 @@ class Contest {
 
   const std::vector<std::string>& names() const { return names_; }
 
+  /// What it took until all ranks of contestant `which` had come up.
+  struct Start {
+    double milliseconds = 0;     // from the start of the first process
+    double kibibytesOfRank = 0;  // memory, the average of the ranks; 0: unknown
+  };
+  Start startOf(std::size_t which) const;
+
   struct Result {
     std::vector<double> microseconds;  // of each operation, by the slowest rank
     bool isWrong = false;              // some rank got another result
@@ -64,7 +71,8 @@ class Contest {
   const int ranks_;
   std::unique_ptr<Board, Unmap> board_;
   std::vector<std::string> names_;
-  std::vector<int> numbers_;  // on the board, by index in names_
+  std::vector<int> numbers_;              // on the board, by index in names_
+  std::vector<std::uint64_t> startedNs_;  // the same way
   std::vector<Process> processes_;
 };
 

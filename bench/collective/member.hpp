@@ -7,8 +7,10 @@
 #include <cstddef>
 #include <cstring>
 #include <exception>
+#include <fstream>
 #include <memory>
 #include <new>
+#include <string>
 #include <thread>
 
 #include "bench/collective/board.hpp"
@@ -66,6 +68,9 @@ class Member {
   void serve() {
     std::atomic<std::uint32_t>& turn = board_.turn[number_];
     std::uint32_t seen = turn.load(std::memory_order_acquire);
+    const std::chrono::nanoseconds now = std::chrono::steady_clock::now().time_since_epoch();
+    board_.startNs[number_][contestant_.rank()] = static_cast<std::uint64_t>(now.count());
+    board_.memoryKib[number_][contestant_.rank()] = memoryKib();
     board_.ready[number_].fetch_add(1, std::memory_order_acq_rel);
     for (;;) {
       const auto start = std::chrono::steady_clock::now();
@@ -86,6 +91,18 @@ class Member {
   }
 
  private:
+  /// What this process takes of the machine's memory: all of its own, and its part of what it
+  /// shares; 0 when the kernel does not tell.
+  static std::uint64_t memoryKib() {
+    std::ifstream file("/proc/self/smaps_rollup");
+    for (std::string line; std::getline(file, line);) {
+      if (unsigned long kib = 0; std::sscanf(line.c_str(), "Pss: %lu kB", &kib) == 1) {
+        return kib;
+      }
+    }
+    return 0;
+  }
+
   using Buffer = std::shared_ptr<float>;
 
   Buffer makeBuffer(std::size_t count) {

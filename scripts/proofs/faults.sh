@@ -13,13 +13,7 @@ cd "$ROOT"
 
 rounds=50
 seed=$(date +%s)
-while (($# > 0)); do
-  case $1 in
-    --rounds) rounds=${2:?--rounds needs a number} && shift 2 ;;
-    --seed) seed=${2:?--seed needs a number} && shift 2 ;;
-    *) die "unknown argument '$1'; see scripts/prove.sh faults --help" ;;
-  esac
-done
+rounds_and_seed faults "$@"
 
 scripts/setup.sh --no-pypi
 plan faults 2
