@@ -26,10 +26,7 @@ Call plan(FuzzedDataProvider& data) {
   for (std::size_t i = 0; i < kind.keys; ++i) {
     call.event.keys.push_back(prefix + std::to_string(data.ConsumeIntegralInRange(0, 2)));
   }
-  const std::size_t values = kind.op == Op::SET                             ? kind.keys
-                             : kind.op == Op::COMPARE_SET                   ? 2
-                             : kind.op == Op::APPEND || kind.op == Op::PUSH ? 1
-                                                                            : 0;
+  const std::size_t values = simulation::valuesOf(kind.op, kind.keys);
   for (std::size_t i = 0; i < values; ++i) {
     call.event.values.push_back(data.ConsumeRandomLengthString(8));
   }

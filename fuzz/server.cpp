@@ -3,6 +3,7 @@
 #include <fuzzer/FuzzedDataProvider.h>
 
 #include "fuzz/check.hpp"
+#include "simulation/wire.hpp"
 #include "store/tcp/core.hpp"
 
 namespace {
@@ -46,6 +47,10 @@ class Feeder {
         case 2:
           feed(id, hello());
           break;
+        case 3:
+        case 4:
+          feed(id, command());
+          break;
         default:
           feed(id, data_.ConsumeRandomLengthString(600));
           break;
@@ -65,6 +70,41 @@ class Feeder {
  private:
   static std::string hello() {
     return tcp::RequestWriter().begin(tcp::Query::VALIDATE).u32(tcp::kMagic).bytes();
+  }
+
+  /// One that makes sense, but for its sizes and perhaps its end.
+  std::string command() {
+    const simulation::Kind& kind = simulation::kinds()[data_.ConsumeIntegralInRange<std::size_t>(
+        0, simulation::kinds().size() - 1)];
+    simulation::Call call{
+        .event = {}, .query = kind.query, .answered = kind.answered, .waits = kind.waits};
+    call.event.op = kind.op;
+    call.event.number = data_.ConsumeIntegral<std::int64_t>();
+    call.timeout = data_.ConsumeIntegralInRange<std::int64_t>(0, 50'000'000);
+    const bool isList = kind.query == tcp::Query::MULTI_GET ||
+                        kind.query == tcp::Query::MULTI_SET || kind.query == tcp::Query::CHECK ||
+                        kind.query == tcp::Query::WAIT;
+    const std::size_t keys = isList ? data_.ConsumeIntegralInRange<std::size_t>(0, 17) : kind.keys;
+    for (std::size_t i = simulation::valuesOf(kind.op, keys); i > 0; --i) {
+      call.event.values.push_back(value());
+    }
+    for (std::size_t i = 0; i < keys; ++i) {
+      call.event.keys.push_back(data_.PickValueInArray<std::string>(
+          {"", "a", "b", "c", std::string(64, 'd'), std::string(65, 'e')}));
+    }
+    const std::string bytes = encode(call).bytes();
+    return data_.ConsumeBool()
+               ? bytes
+               : bytes.substr(0, data_.ConsumeIntegralInRange<std::size_t>(0, bytes.size()));
+  }
+
+  std::string value() {
+    if (data_.ConsumeBool()) {
+      const auto size = data_.PickValueInArray<std::size_t>({0, 1, 1000, 4096, 4097, 20'000});
+      return std::string(size, 'v');
+    }
+    return data_.PickValueInArray<std::string>(
+        {"", "7", "+7", "007", "-9223372036854775808", "9223372036854775808", "7 ", "x"});
   }
 
   void feed(ConnectionId id, const std::string& bytes) {

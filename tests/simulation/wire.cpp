@@ -30,6 +30,13 @@ const std::vector<Kind>& kinds() {
   return all;
 }
 
+std::size_t valuesOf(Op op, std::size_t keys) {
+  return op == Op::SET                        ? keys
+         : op == Op::COMPARE_SET              ? 2
+         : op == Op::APPEND || op == Op::PUSH ? 1
+                                              : 0;
+}
+
 bool isSilent(const Call& call) {
   return !call.answered && (call.query == Query::SET || call.query == Query::QUEUE_PUSH);
 }

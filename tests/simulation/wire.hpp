@@ -27,6 +27,8 @@ struct Kind {
   std::size_t keys;
 };
 const std::vector<Kind>& kinds();
+/// How many values a call of this kind has for so many keys.
+std::size_t valuesOf(linear::Op op, std::size_t keys);
 
 /// Whether the request has no reply.
 bool isSilent(const Call& call);
