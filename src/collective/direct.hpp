@@ -14,12 +14,13 @@ class Direct {
 
   /// Waits until rank `peer` has arrived; whether its `bytes` bytes can be reached.
   bool await(int peer, std::size_t bytes) {
-    std::byte* const where = arena_.awaitPlace(peer, bytes);
-    if (where != nullptr) {
-      where_.resize(static_cast<std::size_t>(arena_.size()));
-      where_[static_cast<std::size_t>(peer)] = where;
+    const shm::Place place = arena_.awaitPlace(peer);
+    if (place.block == 0) {
+      return false;
     }
-    return where != nullptr;
+    where_.resize(static_cast<std::size_t>(arena_.size()));
+    where_[static_cast<std::size_t>(peer)] = arena_.reach(peer, place, bytes);
+    return true;
   }
 
   /// What await() has found.
@@ -34,7 +35,7 @@ class Direct {
       arena_.leaveAll();
     }
     if (arena_.isReachable()) {
-      arena_.awaitAllLeft();
+      static_cast<void>(arena_.awaitAllLeft());
     }
   }
 

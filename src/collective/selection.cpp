@@ -1,6 +1,8 @@
 #include "collective/selection.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 
 #include "base/env.hpp"
 #include "base/str.hpp"
@@ -8,8 +10,10 @@
 namespace unisono {
 namespace {
 
-UNISONO_KNOB(std::string, kAlgo, "UNISONO_ALGO", "",
-             "takes one algorithm wherever it can be used, as in allreduce=flat; empty = the best");
+UNISONO_KNOB(
+    std::string, kAlgo, "UNISONO_ALGO", "",
+    "takes one algorithm wherever it can be used, as in allreduce=flat,blocks=slots; empty = "
+    "the best");
 
 constexpr std::array<AllreduceAlgorithm, 4> kAllreduce = {{
     {"ll", "one line carries data and flag; everybody reads everybody",
@@ -43,6 +47,22 @@ const Thresholds& thresholds() noexcept {
 #endif
 }
 
+/// Bytes of a block from which on it is read in the memory of who gives it. A block that several
+/// take is copied into slots once for all of them, which costs less than that all go to the kernel;
+/// measured with up to four ranks on two cores only.
+struct PullFrom {
+  std::size_t twoRanks;
+  std::size_t more;
+};
+constexpr std::size_t kNever = SIZE_MAX;
+constexpr PullFrom kPullFrom[] = {
+    {32U << 10U, kNever},      // broadcast
+    {32U << 10U, kNever},      // all_gather
+    {32U << 10U, kNever},      // gather
+    {32U << 10U, 64U << 10U},  // scatter
+    {32U << 10U, 64U << 10U},  // all_to_all
+};
+
 constexpr std::size_t kLastUpTo16Ranks = shm::kSmallSlot;
 constexpr std::size_t kLastAbove = 1024;
 
@@ -66,20 +86,42 @@ bool linesAreBest(const Situation& s, std::size_t givers) noexcept {
 }
 
 Selector::Selector() : settings_(kAlgo.value()) {
-  constexpr std::string_view kPrefix = "allreduce=";
-  if (settings_.empty()) {
+  for (std::string_view rest = settings_; !rest.empty();) {
+    const std::string_view setting = rest.substr(0, rest.find(','));
+    force(setting);
+    rest.remove_prefix(std::min(rest.size(), setting.size() + 1));
+  }
+}
+
+void Selector::force(std::string_view setting) {
+  constexpr std::string_view kAllreducePrefix = "allreduce=";
+  if (setting == "blocks=slots" || setting == "blocks=pull") {
+    blocks_ = setting == "blocks=pull" ? Blocks::PULL : Blocks::SLOTS;
     return;
   }
-  forced_ = settings_.starts_with(kPrefix)
-                ? algorithmNamed(std::string_view(settings_).substr(kPrefix.size()))
+  forced_ = setting.starts_with(kAllreducePrefix)
+                ? algorithmNamed(setting.substr(kAllreducePrefix.size()))
                 : nullptr;
   if (forced_ == nullptr) {
     throw UsageError(
         {.reason = Reason::CONFIG,
          .what = str("UNISONO_ALGO is '", printable(settings_), "', which names no algorithm"),
-         .hint = "use allreduce=ll, allreduce=last, allreduce=flat or "
-                 "allreduce=slices"});
+         .hint = "use allreduce=ll, allreduce=last, allreduce=flat or allreduce=slices, and "
+                 "blocks=slots or blocks=pull, with a comma between"});
   }
+}
+
+bool Selector::pulls(Movement movement, std::size_t bytes, int ranks) const noexcept {
+  switch (blocks_) {
+    case Blocks::SLOTS:
+      return false;
+    case Blocks::PULL:
+      return bytes > 0;
+    case Blocks::AS_IS_BEST:
+      break;
+  }
+  const PullFrom& from = kPullFrom[static_cast<std::size_t>(movement)];
+  return bytes >= (ranks <= 2 ? from.twoRanks : from.more);
 }
 
 const AllreduceAlgorithm& Selector::allreduce(const Situation& s) const {

@@ -1,4 +1,4 @@
-// Selection: which algorithm does an all-reduce (or a reduce).
+// Selection: which algorithm does an all-reduce (or a reduce), and how blocks are moved.
 //
 // Chosen only from what all ranks share: bytes, number of ranks, whether the group is crowded.
 // The ranges are data, and differ between processors: see selection.cpp. UNISONO_ALGO overrides
@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,6 +35,9 @@ struct AllreduceAlgorithm {
 /// Whether a few bytes of each of `givers` ranks travel best by lines (shareLines()).
 bool linesAreBest(const Situation& situation, std::size_t givers) noexcept;
 
+/// The collectives that only move data.
+enum class Movement : std::uint8_t { BROADCAST, ALL_GATHER, GATHER, SCATTER, ALL_TO_ALL };
+
 /// Every algorithm, one row each.
 std::span<const AllreduceAlgorithm> allreduceAlgorithms() noexcept;
 
@@ -44,12 +48,21 @@ class Selector {
 
   const AllreduceAlgorithm& allreduce(const Situation& situation) const;
 
+  /// Whether blocks of `bytes` are best read from the memory of who gives them, where that can be.
+  /// Every giver chooses for itself: its announcement tells the others.
+  bool pulls(Movement movement, std::size_t bytes, int ranks) const noexcept;
+
   /// What the members of a group must have alike.
   const std::string& settings() const noexcept { return settings_; }
 
  private:
+  enum class Blocks : std::uint8_t { AS_IS_BEST, SLOTS, PULL };
+
+  void force(std::string_view setting);
+
   std::string settings_;
   const AllreduceAlgorithm* forced_ = nullptr;
+  Blocks blocks_ = Blocks::AS_IS_BEST;
 };
 
 }  // namespace unisono

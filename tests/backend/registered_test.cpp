@@ -4,6 +4,7 @@
 
 #include "backend/native_world.hpp"
 #include "base/str.hpp"
+#include "support/support.hpp"
 
 namespace unisono {
 namespace {
@@ -21,6 +22,7 @@ struct Case {
   int ranks;
   Kind kind;
   std::size_t count;
+  bool pulls = false;  // what is not registered is read in the memory of who gives it
 };
 
 bool isRegistered(Kind kind, int rank) {
@@ -64,6 +66,7 @@ class RegisteredTest : public ::testing::TestWithParam<Case> {
   Values values(NativeBackend& rank, std::size_t elements) const {
     return {rank, GetParam().kind, elements};
   }
+  const test::ScopedEnv way{"UNISONO_ALGO", GetParam().pulls ? "blocks=pull" : "blocks=slots"};
   NativeWorld world{n};
 };
 
@@ -161,6 +164,9 @@ std::vector<Case> cases() {
     for (const int ranks : {2, 3, 5}) {
       for (const Kind kind : {Kind::NONE, Kind::ALL, Kind::ODD, Kind::FIRST}) {
         all.push_back({ranks, kind, count});
+        if (kind != Kind::ALL) {
+          all.push_back({ranks, kind, count, true});
+        }
       }
     }
   }
@@ -170,10 +176,78 @@ std::vector<Case> cases() {
 std::string nameOf(const ::testing::TestParamInfo<Case>& test) {
   constexpr const char* kKinds[] = {"None", "All", "Odd", "First"};
   const Case& row = test.param;
-  return str(row.ranks, "Ranks", kKinds[static_cast<std::size_t>(row.kind)], row.count);
+  return str(row.ranks, "Ranks", kKinds[static_cast<std::size_t>(row.kind)], row.count,
+             row.pulls ? "Pulled" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Memory, RegisteredTest, ::testing::ValuesIn(cases()), nameOf);
+
+class PulledTest : public ::testing::TestWithParam<int> {
+ protected:
+  const int n = GetParam();
+  const test::ScopedEnv way{"UNISONO_ALGO", "blocks=pull"};
+  NativeWorld world{n};
+};
+INSTANTIATE_TEST_SUITE_P(Ranks, PulledTest, ::testing::Values(2, 3, 5));
+
+TEST_P(PulledTest, ScatterAndAllToAllFindListsOfTensors) {
+  world.run([&](NativeBackend& rank) {
+    for (int turn = 0; turn < 3 * n; ++turn) {
+      const int root = turn % n;
+      const std::size_t count = 5001 + static_cast<std::size_t>(turn);
+      std::vector<std::vector<int>> given;
+      std::vector<std::vector<int>> got;
+      std::vector<Tensor> inputs;
+      std::vector<Tensor> outputs;
+      for (int peer = 0; peer < n; ++peer) {
+        given.emplace_back(count, 1000 * rank.rank() + 10 * peer + turn);
+        got.emplace_back(count);
+      }
+      for (std::size_t peer = 0; peer < given.size(); ++peer) {
+        inputs.emplace_back(given[peer]);
+        outputs.emplace_back(got[peer]);
+      }
+      rank.scatter({outputs[0]}, root == rank.rank() ? TensorLists{inputs} : TensorLists(),
+                   {.rootRank = root, .asyncOp = false})
+          ->wait();
+      ASSERT_THAT(got[0], Each(1000 * root + 10 * rank.rank() + turn));
+      rank.allToAll(outputs, inputs, {.asyncOp = false})->wait();
+      for (int peer = 0; peer < n; ++peer) {
+        ASSERT_THAT(got[static_cast<std::size_t>(peer)],
+                    Each(1000 * peer + 10 * rank.rank() + turn));
+      }
+    }
+  });
+}
+
+TEST_P(PulledTest, AllGatherInPlaceAndUnevenAllToAll) {
+  world.run([&](NativeBackend& rank) {
+    for (std::int64_t turn = 0; turn < 6; ++turn) {
+      const std::int64_t count = 3001 + turn;
+      std::vector<std::int64_t> all(static_cast<std::size_t>(n * count), -1);
+      const std::span mine = std::span(all).subspan(static_cast<std::size_t>(rank.rank() * count),
+                                                    static_cast<std::size_t>(count));
+      std::iota(mine.begin(), mine.end(), first(rank.rank()) + turn);
+      rank.allGatherSingle(Tensor(all), Tensor(mine), {.asyncOp = false})->wait();
+      for (int peer = 0; peer < n; ++peer) {
+        ASSERT_EQ(all[static_cast<std::size_t>((peer + 1) * count - 1)],
+                  first(peer) + turn + count - 1);
+      }
+      // Rank r gives p * count to rank p: nothing to the first.
+      std::vector<std::int64_t> give;
+      for (int peer = 0; peer < n; ++peer) {
+        give.push_back(peer * count);
+      }
+      const std::vector<std::int64_t> take(static_cast<std::size_t>(n), rank.rank() * count);
+      std::vector<std::int64_t> in(static_cast<std::size_t>(n * (n - 1) / 2 * count), rank.rank());
+      std::vector<std::int64_t> out(static_cast<std::size_t>(n * rank.rank() * count), -1);
+      rank.allToAllSingle(Tensor(out), Tensor(in), take, give, {.asyncOp = false})->wait();
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        ASSERT_EQ(out[i], static_cast<std::int64_t>(i) / (rank.rank() * count));
+      }
+    }
+  });
+}
 
 TEST(RegisteredSplitsTest, AllToAllFindsUnevenParts) {
   NativeWorld world{3};

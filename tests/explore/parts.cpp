@@ -142,10 +142,22 @@ void barrier(Player& player) {
 
 namespace {
 /// Who only hears says so.
-void beginBroadcast(Player& player, int root) {
+void beginBroadcast(Player& player, int root, shm::Place place = {}) {
   shm::Announcement what = announcement();
   what.gives = player.rank == root;
+  what.place = what.gives ? place : shm::Place{};
   player.arena.begin(what);
+}
+
+shm::Place placeOf(const std::vector<std::byte>& data, By by) {
+  return by == By::SLOTS ? shm::Place{}
+                         : shm::Place{.block = shm::kOwnMemory,
+                                      .offset = reinterpret_cast<std::uint64_t>(data.data())};
+}
+
+/// What others read in this memory from now on is seen.
+void spoil(std::vector<std::byte>& data) {
+  std::fill(data.begin(), data.end(), std::byte{0});
 }
 }  // namespace
 
@@ -161,10 +173,10 @@ void broadcastByLines(Player& player, std::size_t bytes, int root) {
   expect(data.data(), bytes, root, seq);
 }
 
-void broadcast(Player& player, std::size_t bytes, int root) {
-  beginBroadcast(player, root);
-  const std::uint64_t seq = player.arena.seq();
+void broadcast(Player& player, std::size_t bytes, int root, By by) {
   std::vector<std::byte> data(bytes);
+  beginBroadcast(player, root, placeOf(data, by));
+  const std::uint64_t seq = player.arena.seq();
   std::vector<Block> take(static_cast<std::size_t>(player.size));
   take[static_cast<std::size_t>(root)] = data;
   if (player.rank == root) {
@@ -174,12 +186,15 @@ void broadcast(Player& player, std::size_t bytes, int root) {
               std::span(&root, 1));
   player.arena.end(false);
   expect(data.data(), bytes, root, seq);
+  spoil(data);
 }
 
-void allgather(Player& player, std::size_t bytes) {
-  player.arena.begin(announcement());
-  const std::uint64_t seq = player.arena.seq();
+void allgather(Player& player, std::size_t bytes, By by) {
   std::vector<std::byte> mine(bytes);
+  shm::Announcement what = announcement();
+  what.place = placeOf(mine, by);
+  player.arena.begin(what);
+  const std::uint64_t seq = player.arena.seq();
   fill(mine.data(), bytes, player.rank, seq);
   std::vector<std::byte> all(bytes * static_cast<std::size_t>(player.size));
   std::vector<Block> take;
@@ -188,16 +203,19 @@ void allgather(Player& player, std::size_t bytes) {
   }
   shareBlocks(player.arena, mine, take, everybody(player));
   player.arena.end(true);
+  spoil(mine);
   for (int rank = 0; rank < player.size; ++rank) {
     expect(take[static_cast<std::size_t>(rank)].data(), bytes, rank, seq);
   }
 }
 
-void alltoall(Player& player, std::size_t bytes) {
-  player.arena.begin(announcement());
-  const std::uint64_t seq = player.arena.seq();
+void alltoall(Player& player, std::size_t bytes, By by) {
   const auto ranks = static_cast<std::size_t>(player.size);
   std::vector<std::byte> out(bytes * ranks);
+  shm::Announcement what = announcement();
+  what.place = placeOf(out, by);
+  player.arena.begin(what);
+  const std::uint64_t seq = player.arena.seq();
   std::vector<std::byte> in(bytes * ranks);
   std::vector<ConstBlock> give;
   std::vector<Block> take;
@@ -208,6 +226,7 @@ void alltoall(Player& player, std::size_t bytes) {
   }
   dealBlocks(player.arena, give, take, everybody(player));
   player.arena.end(true);
+  spoil(out);
   for (int rank = 0; rank < player.size; ++rank) {
     expect(take[static_cast<std::size_t>(rank)].data(), bytes, rank,
            seq + 16 * static_cast<std::uint64_t>(player.rank));

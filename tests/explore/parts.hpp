@@ -21,10 +21,12 @@ void allreduce(Player& player, Algorithm algorithm, std::size_t elements);
 /// Only `root` gets the result.
 void reduce(Player& player, Algorithm algorithm, std::size_t elements, int root);
 void barrier(Player& player);
-void broadcast(Player& player, std::size_t bytes, int root);
+/// How blocks come: by slots, or read in the memory of who gives them.
+enum class By { SLOTS, PULL };
+void broadcast(Player& player, std::size_t bytes, int root, By by = By::SLOTS);
 void broadcastByLines(Player& player, std::size_t bytes, int root);
-void allgather(Player& player, std::size_t bytes);
-void alltoall(Player& player, std::size_t bytes);
+void allgather(Player& player, std::size_t bytes, By by = By::SLOTS);
+void alltoall(Player& player, std::size_t bytes, By by = By::SLOTS);
 void reduceScatter(Player& player, std::size_t elements);
 
 /// Messages of `bytes` bytes, which differ by sender and tag.

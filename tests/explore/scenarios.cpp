@@ -149,6 +149,36 @@ std::vector<Entry> movements() {
   };
 }
 
+/// Blocks that are read in the memory of who gives them; or that should be, and cannot.
+std::vector<Entry> pulls() {
+  const auto broadcasts =
+      times(3, [](Player& p, int turn) { broadcast(p, 64, turn % p.size, By::PULL); });
+  const auto gathers = times(2, [](Player& p, int) { allgather(p, 64, By::PULL); });
+  const auto exchanges = times(2, [](Player& p, int) { alltoall(p, 64, By::PULL); });
+  return {
+      {{.name = "broadcast by pull, 2 ranks", .play = broadcasts}, kLong},
+      {{.name = "broadcast by pull, 3 ranks", .ranks = 3, .play = broadcasts}, kTrio},
+      {{.name = "broadcast by pull that is denied, 3 ranks",
+        .ranks = 3,
+        .play = broadcasts,
+        .readsPeers = false},
+       kTrio},
+      {{.name = "all_gather by pull, 2 ranks", .play = gathers}, kLong},
+      {{.name = "all_gather by pull that is denied, 2 ranks", .play = gathers, .readsPeers = false},
+       kLong},
+      {{.name = "all_gather by pull that is denied, 3 ranks",
+        .ranks = 3,
+        .play = gathers,
+        .readsPeers = false},
+       kTrio},
+      {{.name = "all_to_all by pull, 2 ranks", .play = exchanges}, kLong},
+      {{.name = "all_to_all by pull that is denied, 2 ranks",
+        .play = exchanges,
+        .readsPeers = false},
+       kLong},
+  };
+}
+
 std::vector<Entry> others() {
   return {
       {{.name = "short messages, 2 ranks", .play = [](Player& p) { pingPong(p, 100); }}, kPair},
@@ -178,7 +208,7 @@ std::vector<Entry> others() {
 const std::vector<Entry>& entries() {
   static const std::vector<Entry> all = [] {
     std::vector<Entry> list = reductions();
-    for (const auto& more : {movements(), others()}) {
+    for (const auto& more : {movements(), pulls(), others()}) {
       list.insert(list.end(), more.begin(), more.end());
     }
     return list;

@@ -76,6 +76,11 @@ void killed(Round& round) {
   dieBy(round, SIGKILL, [] {});
 }
 
+void killedPulling(Round& round) {
+  const test::ScopedEnv pull("UNISONO_ALGO", "blocks=pull");
+  dieBy(round, SIGKILL, [] {});
+}
+
 void killedLarge(Round& round) {
   const std::size_t wanted = (round.isThorough() ? 8192 : 256) * kMiB;
   dieBy(round, SIGKILL, [&] { grow(std::min<std::size_t>(wanted, memoryLeft() / 2)); });
@@ -219,6 +224,9 @@ constexpr Milliseconds kDeath{250};
 constexpr Row kRows[] = {
     {"F1", "KilledInAnOperation", "a rank is killed (SIGKILL) amid operations",
      "PEER_DEAD, the victim", kNone, kDeath, killed, 6},
+    {"F1b", "KilledWhileOthersReadIt",
+     "the same, while blocks are read in the memory of who gives them", "PEER_DEAD, the victim",
+     kNone, kDeath, killedPulling, 6},
     {"F2", "KilledWithMuchMemory", "the same, and it has 8 GiB of memory (tests: 256 MiB)",
      "PEER_DEAD, the victim", kNone, kDeath, killedLarge},
     {"F3", "SegmentationFault", "a rank crashes (SIGSEGV) without a core file",

@@ -73,17 +73,23 @@ void littleMemory(Round& round) {
 void noPulling(Round& round) {
   Crew crew(3, round.rng().next());
   const bool atStart = round.number() % 2 == 0;
-  const auto deny = [] { denySystemCalls({SYS_process_vm_readv, SYS_process_vm_writev}); };
-  crew.setPreparation([&](int) {
+  const int only = round.number() / 2 % 2 == 0 ? -1 : round.pick(crew.size());
+  const auto deny = [only](int rank) {
+    if (only < 0 || only == rank) {
+      denySystemCalls({SYS_process_vm_readv, SYS_process_vm_writev});
+    }
+  };
+  crew.setPreparation([&](int rank) {
+    ::setenv("UNISONO_ALGO", "blocks=pull", 1);
     if (atStart) {
-      deny();
+      deny(rank);
     }
   });
   crew.start([&](Member& member) {
     Group group = member.join();
     member.work(group, round.isThorough(), 20);
     if (!atStart) {
-      deny();
+      deny(member.rank());
     }
     member.work(group, round.isThorough(), 40);
   });
@@ -151,8 +157,8 @@ constexpr Row kRows[] = {
      kNone, littleShm, 4},
     {"F30", "LittleMemory", "a memory cgroup in which the rings have no room (pretended)",
      "success with smaller rings, one warning", kNone, kNone, littleMemory},
-    {"F31", "NoPulling", "process_vm_readv is denied, from the start or later", "success", kNone,
-     kNone, noPulling},
+    {"F31", "NoPulling", "process_vm_readv is denied to all or one, from the start or later",
+     "success", kNone, kNone, noPulling, 4},
     {"F31b", "NoMemfd", "memfd_create is denied; T = 1 s",
      "RESOURCE on rank 0, TIMEOUT naming it on the others", kPatience, Milliseconds(50), noMemfd,
      1},

@@ -26,26 +26,22 @@ class PeerMemoryTest : public ::testing::Test {
 };
 
 TEST_F(PeerMemoryTest, FetchesWhatIsThere) {
-  PeerMemory reader(world.segment(0));
-  EXPECT_FALSE(reader.isReadable(1)) << "it has not said where its word is";
-  const PeerMemory owner(world.segment(1));
+  PeerMemory reader(world.segment(0), "these are");
   ASSERT_TRUE(reader.isReadable(1));
   ASSERT_TRUE(readBack(reader, addressOf(there.data())));
   EXPECT_EQ(found, there);
 }
 
 TEST_F(PeerMemoryTest, AnotherProcessIsNotTakenForThePeer) {
-  const PeerMemory owner(world.segment(1));
   world.segment(1).block(1).proof.value[1] ^= 1U;
-  PeerMemory reader(world.segment(0));
+  PeerMemory reader(world.segment(0), "these are");
   EXPECT_FALSE(reader.isReadable(1));
   world.segment(1).block(1).proof.value[1] ^= 1U;
   EXPECT_FALSE(reader.isReadable(1)) << "once is enough";
 }
 
 TEST_F(PeerMemoryTest, MemoryThatIsNotThereIsAFailureAndNotACrash) {
-  const PeerMemory owner(world.segment(1));
-  PeerMemory reader(world.segment(0));
+  PeerMemory reader(world.segment(0), "these are");
   ASSERT_TRUE(reader.isReadable(1));
   void* const gone = ::mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(gone, MAP_FAILED);
@@ -55,17 +51,15 @@ TEST_F(PeerMemoryTest, MemoryThatIsNotThereIsAFailureAndNotACrash) {
 }
 
 TEST_F(PeerMemoryTest, WhatWasWithdrawnCountsForNothing) {
-  PeerMemory owner(world.segment(1));
-  PeerMemory reader(world.segment(0));
+  PeerMemory reader(world.segment(0), "these are");
   ASSERT_TRUE(reader.isReadable(1));
-  owner.withdraw();
+  world.segment(1).withdraw();
   EXPECT_FALSE(readBack(reader, addressOf(there.data())));
 }
 
 TEST_F(PeerMemoryTest, IsLeftAloneWhenTurnedOff) {
-  const PeerMemory owner(world.segment(1));
   const ScopedEnv off("UNISONO_CMA", "off");
-  PeerMemory reader(world.segment(0));
+  PeerMemory reader(world.segment(0), "these are");
   EXPECT_FALSE(reader.isReadable(1));
 }
 

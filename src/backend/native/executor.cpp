@@ -50,6 +50,14 @@ std::vector<BlockType> rowsOf(BlockType whole, const Tensor& tensor,
   return blocks;
 }
 
+std::size_t largest(std::span<const ConstBlock> give, std::span<const Block> take) noexcept {
+  std::size_t most = 0;
+  for (std::size_t peer = 0; peer < give.size(); ++peer) {
+    most = std::max({most, give[peer].size(), take[peer].size()});
+  }
+  return most;
+}
+
 }  // namespace
 
 Executor::Executor(shm::Arena& arena, const Selector& selector)
@@ -85,6 +93,9 @@ void Executor::run(CollectiveArgs& args, Milliseconds timeout) {
          .reporter = arena_.rank(),
          .seq = arena_.seq(),
          .text = str("rank ", arena_.rank(), " has no memory left for ", args.describe())}));
+  } catch (...) {
+    arena_.abandon();
+    throw;
   }
 }
 
@@ -134,8 +145,16 @@ void Executor::dispatch(CollectiveArgs& args) {
                            .op = std::string(opName(args.type))});
 }
 
-void Executor::begin(const CollectiveArgs& args, ConstBlock given, bool gives) {
+void Executor::begin(const CollectiveArgs& args, const Given& given) {
   const Tensor* tensor = args.anyTensor();
+  shm::Place place;
+  if (given.block.size() >= kDirectFrom) {
+    place = arena_.registered().find(given.block);
+  }
+  if (place.block == 0 && given.pulled) {
+    place = {.block = shm::kOwnMemory,
+             .offset = reinterpret_cast<std::uint64_t>(given.block.data())};
+  }
   arena_.begin(
       {.name = opName(args.type),
        .signature = folded(args.signature()),
@@ -145,8 +164,12 @@ void Executor::begin(const CollectiveArgs& args, ConstBlock given, bool gives) {
        .root = args.root,
        .count = tensor == nullptr ? 0 : static_cast<std::uint64_t>(tensor->numel()),
        .timeout = timeout_,
-       .gives = gives,
-       .place = given.size() < kDirectFrom ? shm::Place{} : arena_.registered().find(given)});
+       .gives = given.gives,
+       .place = place});
+}
+
+bool Executor::pulls(Movement movement, std::size_t bytes) noexcept {
+  return selector_.pulls(movement, bytes, arena_.size()) && arena_.canPull();
 }
 
 bool Executor::byLines(std::size_t bytes, std::size_t givers) const noexcept {
@@ -160,8 +183,10 @@ void Executor::broadcast(const CollectiveArgs& args) {
   const OutputBlock output(tensor, scratch_);
   const ConstBlock mine = isRoot(args) ? readable(tensor, scratch_) : ConstBlock();
   const std::span<const int> givers(&args.root, 1);
-  begin(args, mine, isRoot(args));
-  if (byLines(tensor.bytes(), 1)) {
+  const bool lines = byLines(tensor.bytes(), 1);
+  const bool pulled = !lines && pulls(Movement::BROADCAST, tensor.bytes());
+  begin(args, {.block = mine, .gives = isRoot(args), .pulled = pulled && isRoot(args)});
+  if (lines) {
     shareLines(arena_, mine, output.block(), givers);
   } else {
     std::vector<Block> take(ranks());
@@ -193,7 +218,7 @@ void Executor::allgather(const CollectiveArgs& args) {
       take.push_back(outputs.back().block());
     }
     const ConstBlock mine = readable(args.inputs[0], scratch_);
-    begin(args, mine);
+    begin(args, {.block = mine, .pulled = pulls(Movement::ALL_GATHER, mine.size())});
     shareBlocks(arena_, mine, take, everybody_);
     arena_.end(true);
     for (const OutputBlock& output : outputs) {
@@ -215,7 +240,7 @@ void Executor::allgather(const CollectiveArgs& args) {
   for (std::size_t peer = 0; peer < ranks(); ++peer) {
     take.emplace_back(all + peer * bytes, bytes);
   }
-  begin(args);
+  begin(args, {.block = {mine, bytes}, .pulled = pulls(Movement::ALL_GATHER, bytes)});
   shareBlocks(arena_, {mine, bytes}, take, everybody_);
   arena_.end(true);
   for (std::size_t list = 0; list < lists; ++list) {
@@ -232,8 +257,9 @@ void Executor::allgatherSingle(const CollectiveArgs& args, const Tensor& output,
                                const Tensor& input) {
   const OutputBlock out(output, scratch_);
   const ConstBlock mine = readable(input, scratch_);
-  begin(args, mine);
-  if (byLines(mine.size(), ranks() - 1)) {
+  const bool lines = byLines(mine.size(), ranks() - 1);
+  begin(args, {.block = mine, .pulled = !lines && pulls(Movement::ALL_GATHER, mine.size())});
+  if (lines) {
     shareLines(arena_, mine, out.block(), everybody_);
   } else {
     shareBlocks(arena_, mine, rowsOf(out.block(), output, {}, ranks()), everybody_);
@@ -251,7 +277,7 @@ void Executor::gather(const CollectiveArgs& args) {
   }
   const int me = arena_.rank();
   const ConstBlock mine = readable(args.inputs[0], scratch_);
-  begin(args, mine);
+  begin(args, {.block = mine, .pulled = pulls(Movement::GATHER, mine.size())});
   shareBlocks(arena_, mine, take, isRoot(args) ? std::span(everybody_) : std::span(&me, 1));
   arena_.end(isRoot(args));
   for (const OutputBlock& output : outputs) {
@@ -267,7 +293,8 @@ void Executor::scatter(const CollectiveArgs& args) {
   const OutputBlock output(args.outputs[0], scratch_);
   std::vector<Block> take(ranks());
   take[static_cast<std::size_t>(args.root)] = output.block();
-  begin(args, {}, isRoot(args));
+  const bool pulled = pulls(Movement::SCATTER, output.block().size());
+  begin(args, {.gives = isRoot(args), .pulled = pulled && isRoot(args)});
   dealBlocks(arena_, give, take, std::span(&args.root, 1));
   arena_.end(false);
   output.deliver();
@@ -282,7 +309,7 @@ void Executor::alltoall(const CollectiveArgs& args) {
     outputs.emplace_back(args.outputs[peer], scratch_);
     take.push_back(outputs.back().block());
   }
-  begin(args);
+  begin(args, {.pulled = pulls(Movement::ALL_TO_ALL, largest(give, take))});
   dealBlocks(arena_, give, take, everybody_);
   arena_.end(true);
   for (const OutputBlock& output : outputs) {
@@ -296,14 +323,14 @@ void Executor::alltoallSingle(const CollectiveArgs& args) {
   const ConstBlock whole = readable(input, scratch_);
   const auto give = rowsOf(whole, input, args.inputSplits, ranks());
   const auto take = rowsOf(output.block(), args.outputs[0], args.outputSplits, ranks());
-  begin(args, whole);
+  begin(args, {.block = whole, .pulled = pulls(Movement::ALL_TO_ALL, largest(give, take))});
   dealBlocks(arena_, give, take, everybody_);
   arena_.end(true);
   output.deliver();
 }
 
 void Executor::barrier(const CollectiveArgs& args) {
-  begin(args);
+  begin(args, {});
   barrierArena(arena_);
   arena_.end(true);
 }

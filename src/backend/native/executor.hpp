@@ -29,8 +29,16 @@ class Executor {
 
  private:
   void dispatch(CollectiveArgs& args);
-  /// `given`: what this rank lets the others read where it is, if that is where they can reach it.
-  void begin(const CollectiveArgs& args, ConstBlock given = {}, bool gives = true);
+  /// What a rank gives in an operation.
+  struct Given {
+    ConstBlock block = {};  // what others may read where it is, if they can reach it there
+    bool gives = true;
+    bool pulled = false;  // others read it in the memory of this process
+  };
+  void begin(const CollectiveArgs& args, const Given& given);
+  /// Whether this rank's blocks, of `bytes` at most, are read in its memory. Asked by all ranks,
+  /// also those who give nothing: that is how they learn whether they can.
+  bool pulls(Movement movement, std::size_t bytes) noexcept;
   void allreduce(const CollectiveArgs& args);
   void allreduceOne(const CollectiveArgs& args, const Tensor& tensor);
   void allreduceMany(const CollectiveArgs& args, bool coalesced);

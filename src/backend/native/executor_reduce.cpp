@@ -29,8 +29,8 @@ void Executor::runReduction(const CollectiveArgs& args, const AllreduceData& dat
                             const Reduction& reduction) {
   const bool all = data.taker == AllreduceData::kAll;
   const bool inPlace = all && data.in == data.out;
-  begin(args,
-        inPlace ? ConstBlock(data.in, data.elements * reduction.elementSize()) : ConstBlock());
+  const std::size_t bytes = inPlace ? data.elements * reduction.elementSize() : 0;
+  begin(args, {.block = ConstBlock(data.in, bytes)});
   const bool done = arena_.isReachable() && allreduceDirect(arena_, data, reduction);
   if (data.elements > 0 && !done) {
     const AllreduceAlgorithm& algorithm =
@@ -110,7 +110,7 @@ void Executor::reduce(const CollectiveArgs& args) {
 void Executor::reduceBlocks(const CollectiveArgs& args, std::span<const ConstBlock> give,
                             const Tensor& output, ConstBlock given) {
   const OutputBlock out(output, scratch_);
-  begin(args, given);
+  begin(args, {.block = given});
   reduceScatterSlots(arena_, give, out.block(),
                      Reduction::of(output.dtype(), args.reduceOp, arena_.size()));
   arena_.end(true);

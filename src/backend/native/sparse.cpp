@@ -80,7 +80,8 @@ void Executor::gatherBlocks(const CollectiveArgs& what, ConstBlock mine, std::by
     take.emplace_back(all, size);
     all += size;
   }
-  begin(what);
+  const std::size_t most = *std::max_element(sizes.begin(), sizes.end());
+  begin(what, {.block = mine, .pulled = pulls(Movement::ALL_GATHER, most)});
   shareBlocks(arena_, mine, take, everybody_);
   arena_.end(true);
 }

@@ -30,10 +30,15 @@ bool allreduceDirect(shm::Arena& arena, const AllreduceData& data, const Reducti
   std::vector<std::byte*> vectors(static_cast<std::size_t>(arena.size()));
   for (int peer = 0; peer < arena.size(); ++peer) {
     std::byte*& vector = vectors[static_cast<std::size_t>(peer)];
-    vector = peer == arena.rank() ? data.out : arena.awaitPlace(peer, bytes);
-    if (vector == nullptr) {
+    if (peer == arena.rank()) {
+      vector = data.out;
+      continue;
+    }
+    const shm::Place place = arena.awaitPlace(peer);
+    if (place.block == 0) {
       return false;
     }
+    vector = arena.reach(peer, place, bytes);
   }
   const Range mine = partOf(bytes, arena.size(), arena.rank(), width);
   std::vector<std::byte*> into(vectors.size());

@@ -8,6 +8,10 @@
 namespace unisono::shm {
 namespace {
 
+/// Read at once: little enough that the end of the group is noticed, and that it stays in the
+/// cache.
+constexpr std::size_t kPull = std::size_t{128} << 10U;
+
 constexpr std::uint32_t kMixer = 0x9E37'79B1U;  // odd: different calls stay different
 
 /// What rank 0 has decided, unless that cannot be.
@@ -32,6 +36,7 @@ Arena::Arena(Segment& segment, ArenaOptions options)
       mine_(segment.block(segment.rank())),
       wait_(segment, options.cores, std::move(options.globalRanks), options.describe),
       registered_(segment),
+      memory_(segment, "large blocks are"),
       mostChunk_(chunkOf(segment)) {}
 
 void Arena::begin(const Announcement& what) {
@@ -54,7 +59,7 @@ void Arena::begin(const Announcement& what) {
   post.count = what.count;
   post.block = what.place.block;
   post.offset = what.place.offset;
-  isReachable_ = what.place.block != 0;
+  place_ = what.place;
   // Release: who sees the number also sees the rest.
   post.seq.store(seq_, std::memory_order_release);
   // Read by others after they have seen this rank's position, which is published later.
@@ -80,6 +85,7 @@ void Arena::forgetLines() noexcept {
 
 void Arena::end(bool heardAll) noexcept {
   const Position finished = positionOf(seq_ + 1, 0);
+  place_ = {};
   if (heardAll) {
     // Who has begun an operation has finished the one before.
     allFinished_ = seq_ - 1;
@@ -166,7 +172,7 @@ bool Arena::awaitArrival(int peer, std::size_t round, const Deadline& deadline) 
   return arrived;
 }
 
-std::byte* Arena::awaitPlace(int peer, std::size_t bytes) {
+Place Arena::awaitPlace(int peer) {
   const RankBlock& block = segment_.block(peer);
   const Position wanted = positionOf(seq_, 1);
   wait_.until(peer, [&] {
@@ -174,10 +180,10 @@ std::byte* Arena::awaitPlace(int peer, std::size_t bytes) {
   });
   checkSignature(peer);
   const Post& post = block.posts[seq_ % kPosts];
-  const Place place{.block = post.block, .offset = post.offset};
-  if (place.block == 0) {
-    return nullptr;
-  }
+  return {.block = post.block, .offset = post.offset};
+}
+
+std::byte* Arena::reach(int peer, Place place, std::size_t bytes) {
   try {
     return registered_.reach(peer, place, bytes, Deadline::after(wait_.operation().timeout)).data();
   } catch (const DistError& error) {
@@ -187,6 +193,74 @@ std::byte* Arena::awaitPlace(int peer, std::size_t bytes) {
                                      .reporter = rank_,
                                      .seq = seq_,
                                      .text = error.facts().what}));
+  }
+}
+
+bool Arena::canPull() noexcept {
+  if (reader_ == Reader::UNTRIED) [[unlikely]] {
+    reader_ = Reader::COUNTED;
+    for (int peer = 0; peer < size_; ++peer) {
+      if (peer != rank_ && !memory_.isReadable(peer)) {
+        reader_ = Reader::NONE;
+        break;
+      }
+    }
+    if (reader_ == Reader::COUNTED) {
+      segment_.header().readers.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  return segment_.header().readers.load(std::memory_order_relaxed) ==
+             static_cast<std::uint32_t>(size_) &&
+         size_ > 1;
+}
+
+bool Arena::pull(int peer, std::uint64_t address, std::span<std::byte> into) {
+  while (!into.empty()) {
+    const std::span<std::byte> piece = into.first(std::min(into.size(), kPull));
+    if (!memory_.isReadable(peer) || !memory_.read(peer, address, piece)) {
+      stopPulling();
+      return false;
+    }
+    wait_.checkFailed();
+    address += piece.size();
+    into = into.subspan(piece.size());
+  }
+  return true;
+}
+
+/// For the whole group: one that cannot is enough.
+void Arena::stopPulling() noexcept {
+  if (std::exchange(reader_, Reader::NONE) == Reader::COUNTED) {
+    segment_.header().readers.fetch_sub(1, std::memory_order_relaxed);
+  }
+}
+
+bool Arena::awaitAllLeft() {
+  bool asked = false;
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer == rank_) {
+      continue;
+    }
+    const RankBlock& block = segment_.block(peer);
+    wait_.until(
+        peer, [&] { return reached(block.done.load(std::memory_order_acquire), at(kAgain - 1)); });
+    // In this order: what a rank that has not finished has asked for is of this operation.
+    const Position reduced = block.reduced.load(std::memory_order_acquire);
+    const Position done = block.done.load(std::memory_order_acquire);
+    asked =
+        asked || (reached(reduced, positionOf(seq_, 1)) && !reached(done, positionOf(seq_ + 1, 0)));
+  }
+  return !asked;
+}
+
+void Arena::abandon() {
+  if (isPulled()) {
+    wait_.fail({.reason = Reason::ABORTED,
+                .culprits = {rank_},
+                .reporter = rank_,
+                .seq = seq_,
+                .text = str("rank ", rank_, " has left ", wait_.operation().name,
+                            " before the others had read its data")});
   }
 }
 

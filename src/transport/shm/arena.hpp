@@ -2,7 +2,8 @@
 //
 // An operation is opened with begin() and closed with end(). In between a rank fills slots of its
 // own, says that it has arrived, waits for the arrival of others and reads their slots. What lies
-// in registered memory needs no slots: its rank announces the place, and others go there.
+// in registered memory needs no slots: its rank announces the place, and others go there. So does
+// what lies anywhere, where ranks can read each other's memory; who then cannot asks for slots.
 //
 // Slots come in two sets, for operations of even and odd number. A rank that fills some begins
 // operation k only when everybody has finished k - 2 (which it usually knows: who has been heard in
@@ -18,6 +19,7 @@
 #include <span>
 #include <vector>
 
+#include "transport/shm/peer_memory.hpp"
 #include "transport/shm/peer_wait.hpp"
 #include "transport/shm/registered_memory.hpp"
 
@@ -34,7 +36,7 @@ struct Announcement {
   std::uint64_t count = 0;
   Milliseconds timeout{};
   bool gives = true;  // false: it fills neither slots nor lines, and only hears others
-  Place place = {};   // of what this rank gives, if others can reach it there
+  Place place = {};   // of what this rank gives, if others may go there
 };
 
 struct ArenaOptions {
@@ -97,19 +99,36 @@ class Arena {
     wait_.until(peer, [&] { return reached(reduced.load(std::memory_order_acquire), wanted); });
   }
 
-  // --- registered memory ---
+  // --- data that others go to where it is ---
 
   RegisteredMemory& registered() noexcept { return registered_; }
+  /// Whether all ranks can read each other's memory, as far as is known. Until every rank has asked
+  /// that, and when one could not, they cannot.
+  bool canPull() noexcept;
   /// Whether others go to where this rank's data is: it was announced with its place.
-  bool isReachable() const noexcept { return isReachable_; }
+  bool isReachable() const noexcept { return place_.block != 0; }
+  /// The same, and it is not registered.
+  bool isPulled() const noexcept { return place_.block == kOwnMemory; }
   /// This rank's data may be read, or written, where it is. Before any slot of its is filled.
   void arriveInPlace() { wait_.publish(mine_.arrival.position, positionOf(seq_, 1)); }
-  /// Where `bytes` bytes of rank `peer` are, once it has arrived; null when they come by slots.
-  std::byte* awaitPlace(int peer, std::size_t bytes);
+  /// What rank `peer` has announced, once it has arrived.
+  Place awaitPlace(int peer);
+  /// Where `bytes` registered bytes of rank `peer` are. Throws when it has none there.
+  std::byte* reach(int peer, Place place, std::size_t bytes);
+  /// Brings what rank `peer` has at an address of its own, so far as it can be read there; false
+  /// when it cannot. Throws what ends the group meanwhile: before that, it was what the peer gave.
+  [[nodiscard]] bool pull(int peer, std::uint64_t address, std::span<std::byte> into);
   /// This rank has done with the data of all others, wherever it was; before end().
   void leaveAll() { wait_.publish(mine_.done, positionOf(seq_ + 1, 0)); }
-  /// Returns when all others have, and nobody goes to this rank's data any more.
-  void awaitAllLeft() { awaitFinished(seq_); }
+  /// The same, but this rank stays: others may read its memory, or it has asked for slots.
+  void leaveAndStay() { wait_.publish(mine_.done, at(kAgain - 1)); }
+  /// What could not be pulled must come by slots, from round kAgain on; before leaveAndStay().
+  void askForSlots() { wait_.publish(mine_.reduced, positionOf(seq_, 1)); }
+  /// Returns when nobody goes to this rank's data any more; false if somebody has asked for slots.
+  bool awaitAllLeft();
+  /// After an error: what this rank let others read is going to change. Ends the group if that may
+  /// still be read.
+  void abandon();
   /// Throws what ended the group, if something did: before others' memory is written to.
   void checkAlive() { wait_.checkFailed(); }
 
@@ -161,6 +180,7 @@ class Arena {
   /// The position of a rank whose slot of `round` is filled. The first is for those without.
   Position at(std::size_t round) const noexcept { return positionOf(seq_, round + 2); }
   void makeRing();
+  void stopPulling() noexcept;
   void awaitFinished(std::uint64_t seq);
   void lookWhoFinished(std::uint64_t seq) noexcept;
   void forgetLines() noexcept;
@@ -176,10 +196,13 @@ class Arena {
   RankBlock& mine_;
   PeerWait wait_;
   RegisteredMemory registered_;
+  PeerMemory memory_;
+  enum class Reader : std::uint8_t { UNTRIED, COUNTED, NONE };
+  Reader reader_ = Reader::UNTRIED;
   const std::size_t mostChunk_;
   std::uint64_t seq_ = 0;
   bool gives_ = false;
-  bool isReachable_ = false;
+  Place place_;
   std::uint64_t allFinished_ = 0;  // everybody is known to have finished this operation
   std::span<std::byte> ring_;
   std::byte* slots_ = nullptr;

@@ -21,13 +21,15 @@
 namespace unisono::shm {
 
 inline constexpr char kMagic[8] = {'U', 'N', 'I', 'S', 'H', 'M', '0', '1'};
-inline constexpr std::uint32_t kVersion = 3;
+inline constexpr std::uint32_t kVersion = 4;
 inline constexpr int kMostRanks = 1024;
 
 /// A moment in the life of a group, as counted by one rank: operation, and round within it.
 /// Positions are compared by signed difference, so they may wrap.
 using Position = std::uint64_t;
 inline constexpr int kRoundBits = 24;
+/// The rounds from here on are for what could not be read where it lies.
+inline constexpr std::size_t kAgain = std::size_t{1} << (kRoundBits - 1);
 constexpr Position positionOf(std::uint64_t seq, std::uint64_t round) noexcept {
   return (seq << kRoundBits) + round;
 }
@@ -43,6 +45,7 @@ struct Header {
   char cookie[32];
   std::uint32_t ringChunk;  // bytes of a slot of the ring; less than usual where memory is scarce
   alignas(128) std::atomic<std::uint32_t> formed;  // 1 once every rank is live
+  std::atomic<std::uint32_t> readers;              // ranks that can read the memory of all others
   alignas(128) AbortRecord abort;
   // Small operations of many ranks, by parity: how many have come (low 16 bits), and the sum of
   // their signatures (the rest).
@@ -69,10 +72,11 @@ struct ProofWord {
   std::uint64_t value[2];
 };
 
-/// Where a tensor lies in the registered memory of its rank.
+/// Where others find what a rank gives: in its registered memory, or where it lies in its process.
+inline constexpr std::uint32_t kOwnMemory = UINT32_MAX;
 struct Place {
-  std::uint32_t block = 0;  // its number; 0: nowhere, it is ordinary memory
-  std::uint64_t offset = 0;
+  std::uint32_t block = 0;   // its number; kOwnMemory: in none; 0: nowhere, it comes by slots
+  std::uint64_t offset = 0;  // in its block, or its address
 };
 
 /// The registered memory of a rank: whom to ask for it, and which blocks there are.

@@ -88,7 +88,7 @@ Mail::Mail(Segment& segment, int cores, std::vector<int> globalRanks)
       policy_(segment.size(), cores),
       globalRanks_(std::move(globalRanks)),
       lines_(static_cast<std::size_t>(segment.size())),
-      memory_(segment) {}
+      memory_(segment, "long messages are") {}
 
 Mail::~Mail() {
   if (madeIn_.inChild()) {
@@ -161,7 +161,7 @@ void Mail::close(std::exception_ptr reason) {
   {
     const MutexLock lock(mutex_);
     closed_ = closed_ ? closed_ : reason;
-    memory_.withdraw();
+    segment_.withdraw();
     while (!open_.empty()) {
       over(ParcelPtr(open_.begin()->second), Parcel::kAnybody, reason);
     }

@@ -1,20 +1,20 @@
 #include "transport/shm/peer_memory.hpp"
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <sys/uio.h>
 
 #include "base/env.hpp"
 #include "base/log.hpp"
-#include "base/random.hpp"
 #include "base/str.hpp"
 
 namespace unisono::shm {
 namespace {
 
 UNISONO_KNOB(bool, kCma, "UNISONO_CMA", "on",
-             "read long messages where they are, in the memory of the peer's process; off: copy "
-             "them through shared memory");
+             "read long messages and large blocks where they are, in the memory of the peer's "
+             "process; off: copy them through shared memory");
 
 /// 0, or the error.
 int readProcess(int pid, std::uint64_t address, std::span<std::byte> into) noexcept {
@@ -34,17 +34,11 @@ int readProcess(int pid, std::uint64_t address, std::span<std::byte> into) noexc
 
 }  // namespace
 
-PeerMemory::PeerMemory(Segment& segment)
+PeerMemory::PeerMemory(Segment& segment, std::string_view what)
     : segment_(segment),
-      word_{randomSeed(), randomSeed()},
+      what_(what),
       access_(static_cast<std::size_t>(segment.size()),
-              kCma.value() ? Access::UNTRIED : Access::DENIED) {
-  ProofWord& mine = segment.block(segment.rank()).proof;
-  mine.value[0] = word_[0];
-  mine.value[1] = word_[1];
-  // Release: who sees the address sees the value.
-  mine.address.store(reinterpret_cast<std::uint64_t>(word_.data()), std::memory_order_release);
-}
+              kCma.value() ? Access::UNTRIED : Access::DENIED) {}
 
 bool PeerMemory::isReadable(int peer) noexcept {
   Access& access = access_[static_cast<std::size_t>(peer)];
@@ -54,7 +48,7 @@ bool PeerMemory::isReadable(int peer) noexcept {
   return access == Access::GIVEN;
 }
 
-/// False, but not for ever, when the peer has not got as far as to have a word.
+/// False, but not for ever, when the peer has withdrawn its word.
 bool PeerMemory::tryWord(int peer) noexcept {
   const RankBlock& block = segment_.block(peer);
   const std::uint64_t address = block.proof.address.load(std::memory_order_acquire);
@@ -82,18 +76,14 @@ bool PeerMemory::read(int peer, std::uint64_t address, std::span<std::byte> into
          block.proof.address.load(std::memory_order_acquire) != 0;
 }
 
-void PeerMemory::withdraw() noexcept {
-  segment_.block(segment_.rank()).proof.address.store(0, std::memory_order_seq_cst);
-}
-
 void PeerMemory::deny(int peer, int error) noexcept {
   access_[static_cast<std::size_t>(peer)] = Access::DENIED;
   if (!noticed_) {
     noticed_ = true;
     UNISONO_LOG(INFO, "transport", "group '", segment_.group(), "': rank ", peer, " (process ",
                 segment_.block(peer).identity.pid, ") cannot be read by process_vm_readv (",
-                error == 0 ? "it is another process" : errnoText(error),
-                "): long messages are copied through shared memory");
+                error == 0 ? "it is another process" : errnoText(error), "): ", what_,
+                " copied through shared memory");
   }
 }
 

@@ -107,7 +107,7 @@ class RegisteredMemory::Own : public std::enable_shared_from_this<RegisteredMemo
 
   std::uint32_t freeNumber(const std::string& group) UNISONO_REQUIRES(mutex_) {
     for (std::size_t tries = 0; tries < kMostBlocks; ++tries) {
-      lastNumber_ += lastNumber_ + 1 == 0 ? 2 : 1;  // never 0
+      lastNumber_ = lastNumber_ + 1 == kOwnMemory ? 1 : lastNumber_ + 1;  // never 0
       if (list_->live[lastNumber_ % kMostBlocks].load(std::memory_order_relaxed) == 0) {
         return lastNumber_;
       }

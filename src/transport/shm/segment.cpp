@@ -5,6 +5,7 @@
 
 #include "base/bytes.hpp"
 #include "base/process.hpp"
+#include "base/random.hpp"
 #include "base/str.hpp"
 #include "transport/shm/formation.hpp"
 
@@ -21,7 +22,14 @@ Segment::Segment(const FormOptions& options, std::shared_ptr<SharedMapping> mapp
       group_(options.group),
       layout_{static_cast<std::size_t>(options.size)},
       mapping_(std::move(mapping)),
-      offer_(std::move(offer)) {}
+      offer_(std::move(offer)),
+      word_{randomSeed(), randomSeed()} {
+  ProofWord& mine = block(rank_).proof;
+  mine.value[0] = word_[0];
+  mine.value[1] = word_[1];
+  // Release: who sees the address sees the value.
+  mine.address.store(reinterpret_cast<std::uint64_t>(word_.data()), std::memory_order_release);
+}
 
 Segment::~Segment() {
   if (!madeIn_.inChild()) {
@@ -29,10 +37,15 @@ Segment::~Segment() {
   }
 }
 
+void Segment::withdraw() noexcept {
+  block(rank_).proof.address.store(0, std::memory_order_seq_cst);
+}
+
 void Segment::leave() noexcept {
   Identity& identity = block(rank_).identity;
   if (identity.state.load(std::memory_order_relaxed) ==
       static_cast<std::uint32_t>(RankState::LIVE)) {
+    withdraw();
     // Release: who sees that this rank has left also sees all it wrote.
     identity.state.store(static_cast<std::uint32_t>(RankState::LEFT), std::memory_order_release);
     Monitor::instance().letGo(block(rank_).life);

@@ -9,6 +9,7 @@
 // Thread safety: form() by one thread per rank; the accessors from anywhere.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <span>
@@ -45,6 +46,10 @@ class Segment {
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
+
+  /// From now on what others have read of this process counts for nothing: before memory that they
+  /// were told to read changes.
+  void withdraw() noexcept;
 
   /// Marks the rank as gone, in good order: others may finish what it has finished, and do not
   /// wait for anything else of it. The memory stays.
@@ -111,6 +116,7 @@ class Segment {
   const std::shared_ptr<SharedMapping> mapping_;
   const Monitor::Offer offer_;  // rank 0: what the others may ask for
   const ForkGuard madeIn_;
+  const std::array<std::uint64_t, 2> word_;  // that proves to others whose memory they read
 };
 
 /// Whom to blame for `cause`: those it names, and for a death also those who have died since. Only
