@@ -94,7 +94,7 @@ shm::Place always(int /*rank*/, const Bytes& mine) {
   return at(mine.data());
 }
 
-constexpr std::size_t kSizes[] = {0, 1, 63, 4096, 4097, 131'072, 700'001};
+constexpr std::size_t kSizes[] = {0, 1, 63, 4096, 4097, 131'072, 1'200'001};
 
 class PullTest : public ::testing::TestWithParam<int> {
  protected:

@@ -8,9 +8,9 @@
 namespace unisono::shm {
 namespace {
 
-/// Read at once: little enough that the end of the group is noticed, and that it stays in the
-/// cache.
-constexpr std::size_t kPull = std::size_t{128} << 10U;
+/// Read at once: little enough that the end of the group is soon noticed. Smaller pieces take
+/// longer.
+constexpr std::size_t kPull = std::size_t{1} << 20U;
 
 constexpr std::uint32_t kMixer = 0x9E37'79B1U;  // odd: different calls stay different
 
