@@ -193,7 +193,7 @@ class Deal {
     const auto ranks = static_cast<std::size_t>(arena.size());
     table_ = roundUp(ranks * sizeof(std::uint64_t));
     // The same on all ranks, who know only the sizes of their own blocks.
-    piece_ = (arena.mostChunk() - table_) / ranks / 64 * 64;
+    piece_ = pieceFor(arena.mostChunk() - table_, ranks);
     const std::size_t largest = std::max(largestOf(give), largestOf(take));
     rounds_ = std::max<std::size_t>(roundsFor(largest, piece_), 1);
     // Always the ring: whether small slots would do, a rank cannot know of the others.

@@ -13,12 +13,13 @@ void reduceScatterSlots(shm::Arena& arena, std::span<const ConstBlock> give, Blo
                         const Reduction& reduction) {
   const auto me = static_cast<std::size_t>(arena.rank());
   const std::size_t width = reduction.elementSize();
-  const std::size_t most = arena.mostChunk() / give.size() / 64 * 64;
+  const std::size_t most = pieceFor(arena.mostChunk(), give.size());
   std::size_t largest = 0;
   for (const ConstBlock& block : give) {
     largest = std::max(largest, block.size());
   }
-  const std::size_t piece = std::clamp<std::size_t>((largest + 63) / 64 * 64, 64, most);
+  const std::size_t piece =
+      std::clamp<std::size_t>((largest + 63) / 64 * 64, std::min<std::size_t>(64, most), most);
   const std::size_t rounds = std::max<std::size_t>(roundsFor(largest, piece), 1);
   arena.useSlots(piece * give.size(), rounds);
   std::size_t before = 0;  // bytes of each rank's blocks in front of the one that is reduced here

@@ -28,6 +28,14 @@ constexpr Range shareOf(std::size_t bytes, int ranks, int rank, std::size_t widt
   return {begin, std::min(bytes - begin, part)};
 }
 
+/// The largest piece of which `room` bytes hold one for each of `ranks` ranks: whole lines, or
+/// where there are very many ranks whole elements of any type.
+constexpr std::size_t pieceFor(std::size_t room, std::size_t ranks) noexcept {
+  const std::size_t most = room / ranks;
+  const std::size_t grain = most >= 64 ? 64 : most >= 16 ? 16 : 1;
+  return most / grain * grain;
+}
+
 /// The bytes of round `round` when `bytes` bytes go by in rounds of `chunk`.
 constexpr Range roundOf(std::size_t bytes, std::size_t chunk, std::size_t round) noexcept {
   const std::size_t begin = std::min(bytes, chunk * round);

@@ -5,6 +5,7 @@
 
 #include "collective/barrier.hpp"
 #include "collective/reduce_scatter.hpp"
+#include "collective/shares.hpp"
 #include "store/expect.hpp"
 #include "support/thread_world.hpp"
 
@@ -221,6 +222,16 @@ TEST_P(BlocksTest, ReduceScatterGivesEachItsShareOfTheSum) {
       }
     }
   });
+}
+
+TEST(ManyRanksTest, PiecesFitHoweverManyThereAre) {
+  for (const std::size_t ranks : {1U, 2U, 227U, 228U, 257U, 1000U, 1024U}) {
+    const std::size_t chunk = shm::kLeastChunk;
+    const std::size_t table = (ranks * sizeof(std::uint64_t) + 63) / 64 * 64;
+    EXPECT_GT(pieceFor(chunk - table, ranks), 0U) << ranks;
+    EXPECT_LE(pieceFor(chunk - table, ranks) * ranks, chunk - table) << ranks;
+    EXPECT_GE(pieceFor(chunk, ranks), 16U) << ranks << ": the largest elements";
+  }
 }
 
 TEST_P(BlocksTest, NobodyLeavesABarrierBeforeEverybodyHasCome) {
