@@ -30,6 +30,7 @@ class PollReactor final : public Reactor {
   void change(int fd, Interest interest) override UNISONO_REQUIRES(role);
   void unwatch(int fd) noexcept override UNISONO_REQUIRES(role);
   void startTicks(Milliseconds period, UniqueFunction<void()> tick) override UNISONO_REQUIRES(role);
+  void atTurnEnd(UniqueFunction<void()> task) override UNISONO_REQUIRES(role);
   void post(UniqueFunction<void()> task) override;
   void stop() noexcept override;
   void run() override;
@@ -64,6 +65,7 @@ class PollReactor final : public Reactor {
   Milliseconds period_ UNISONO_GUARDED_BY(role){0};
   Deadline nextTick_ UNISONO_GUARDED_BY(role) = Deadline::never();
   UniqueFunction<void()> tick_ UNISONO_GUARDED_BY(role);
+  UniqueFunction<void()> turnEnd_ UNISONO_GUARDED_BY(role);
 };
 
 /// The entry for poll(); a descriptor that nothing is asked of is hidden from it, as poll()
@@ -146,6 +148,11 @@ void PollReactor::startTicks(Milliseconds period, UniqueFunction<void()> tick) {
   nextTick_ = Deadline::after(period);
 }
 
+void PollReactor::atTurnEnd(UniqueFunction<void()> task) {
+  role.assertHeld();
+  turnEnd_ = std::move(task);
+}
+
 void PollReactor::post(UniqueFunction<void()> task) {
   if (!madeIn_.inChild() && tasks_->push(std::move(task))) {
     wake();
@@ -183,6 +190,9 @@ void PollReactor::run() {
       // Acquire pairs with the release in stop().
       stopping = stopping_.load(std::memory_order_acquire);
       tasks_->runAll();
+    }
+    if (ready > 0 && turnEnd_) {
+      runOnLoop(turnEnd_, "the end of a turn");
     }
     removeUnwatched();
   }

@@ -69,6 +69,10 @@ class Reactor {
   virtual void startTicks(Milliseconds period, UniqueFunction<void()> tick)
       UNISONO_REQUIRES(role) = 0;
 
+  /// Runs `task` at the end of every turn in which something was ready or posted, after all of
+  /// that, instead of any before: what many handlers cause can be done once.
+  virtual void atTurnEnd(UniqueFunction<void()> task) UNISONO_REQUIRES(role) = 0;
+
   /// Runs `task` on the loop, after those posted before. What is posted after stop() may be
   /// destroyed without having run.
   virtual void post(UniqueFunction<void()> task) = 0;

@@ -33,6 +33,7 @@ class UvReactor final : public Reactor {
   void change(int fd, Interest interest) override UNISONO_REQUIRES(role);
   void unwatch(int fd) noexcept override UNISONO_REQUIRES(role);
   void startTicks(Milliseconds period, UniqueFunction<void()> tick) override UNISONO_REQUIRES(role);
+  void atTurnEnd(UniqueFunction<void()> task) override UNISONO_REQUIRES(role);
   void post(UniqueFunction<void()> task) override;
   void stop() noexcept override;
   void run() override;
@@ -60,6 +61,7 @@ class UvReactor final : public Reactor {
   static void arm(Entry& entry) noexcept;
   Entry* find(int fd) const noexcept UNISONO_REQUIRES(role);
   std::array<int, 5> ownFds() const noexcept;
+  bool turn(uv_run_mode mode) UNISONO_REQUIRES(role);
 
   const ForkGuard madeIn_;
   Loop* const loop_;
@@ -67,6 +69,7 @@ class UvReactor final : public Reactor {
   std::atomic<bool> stopping_{false};
   LeakedInChild<std::vector<Entry*>> byFd_ UNISONO_GUARDED_BY(role);
   UniqueFunction<void()> tick_ UNISONO_GUARDED_BY(role);
+  UniqueFunction<void()> turnEnd_ UNISONO_GUARDED_BY(role);
   Spin spin_ UNISONO_GUARDED_BY(role){kPatience};
   std::uint64_t calls_ UNISONO_GUARDED_BY(role) = 0;  // of handlers and tasks
   bool over_ UNISONO_GUARDED_BY(role) = false;
@@ -232,6 +235,11 @@ void UvReactor::onTick(uv_timer_t* handle) {
   runOnLoop(self.tick_, "a tick");
 }
 
+void UvReactor::atTurnEnd(UniqueFunction<void()> task) {
+  role.assertHeld();
+  turnEnd_ = std::move(task);
+}
+
 void UvReactor::post(UniqueFunction<void()> task) {
   if (madeIn_.inChild()) {
     return;
@@ -260,16 +268,25 @@ void UvReactor::onWake(uv_async_t* handle) {
   self.over_ = stopping;
 }
 
+/// One turn of the loop; whether anything was ready.
+bool UvReactor::turn(uv_run_mode mode) {
+  const std::uint64_t before = calls_;
+  static_cast<void>(uv_run(&loop_->loop, mode));
+  if (calls_ == before) {
+    return false;
+  }
+  if (turnEnd_) {
+    runOnLoop(turnEnd_, "the end of a turn");
+  }
+  return true;
+}
+
 void UvReactor::run() {
   role.adopt();
   role.assertHeld();
-  const auto look = [this]() UNISONO_NO_ANALYSIS {
-    const std::uint64_t before = calls_;
-    static_cast<void>(uv_run(&loop_->loop, UV_RUN_NOWAIT));
-    return calls_ != before;
-  };
+  const auto look = [this]() UNISONO_NO_ANALYSIS { return turn(UV_RUN_NOWAIT); };
   while (!over_) {  // ends when stop() was called
-    static_cast<void>(uv_run(&loop_->loop, UV_RUN_ONCE));
+    static_cast<void>(turn(UV_RUN_ONCE));
     while (!over_ && spin_.until(look)) {}
   }
 }

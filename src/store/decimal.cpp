@@ -1,6 +1,5 @@
 #include "store/decimal.hpp"
 
-#include <algorithm>
 #include <charconv>
 #include <string>
 
@@ -15,6 +14,10 @@ std::string shown(std::string_view value) {
   return value.size() <= kMost ? str("'", value, "'") : str("'", value.substr(0, kMost), "...'");
 }
 
+constexpr bool isBlank(char c) noexcept {
+  return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
 }  // namespace
 
 Result<std::int64_t> addDecimal(std::string_view stored, std::int64_t delta) {
@@ -22,7 +25,9 @@ Result<std::int64_t> addDecimal(std::string_view stored, std::int64_t delta) {
     return delta;
   }
   std::string_view digits = stored;
-  digits.remove_prefix(std::min(digits.find_first_not_of(" \t\n\v\f\r"), digits.size()));
+  while (!digits.empty() && isBlank(digits.front())) {
+    digits.remove_prefix(1);
+  }
   // from_chars knows '-' but not '+', and must not be led to accept "+-1".
   if (digits.starts_with('+') && !digits.substr(1).starts_with('-')) {
     digits.remove_prefix(1);

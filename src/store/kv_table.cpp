@@ -1,6 +1,8 @@
 #include "store/kv_table.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <limits>
 #include <utility>
 
@@ -15,6 +17,22 @@ namespace {
 constexpr std::uint64_t kEntryOverhead = 160;
 constexpr std::uint64_t kElementOverhead = 48;
 constexpr std::uint64_t kWaitOverhead = 64;
+
+// A value whose memory is not larger than this keeps it for the next one.
+constexpr std::size_t kKeepCapacity = 64;
+
+/// A number as text, without memory from the heap.
+class Digits {
+ public:
+  explicit Digits(std::int64_t number) noexcept
+      : end_(std::to_chars(text_.data(), text_.data() + text_.size(), number).ptr) {}
+  std::string_view text() const noexcept { return {text_.data(), end_}; }
+  std::size_t size() const noexcept { return text().size(); }
+
+ private:
+  std::array<char, 24> text_;
+  const char* end_;
+};
 
 }  // namespace
 
@@ -127,26 +145,25 @@ KvTable::Growth KvTable::growthWith(Place place, std::uint64_t bytes) {
 }
 
 Status KvTable::admitSize(std::uint64_t size) const {
-  return size <= limits_.valueBytes
-             ? Status::ok()
-             : Status(Reason::LIMIT, str("the value would have ", size, " bytes; the limit is ",
-                                         limits_.valueBytes));
+  if (size <= limits_.valueBytes) {
+    return Status::ok();
+  }
+  return {Reason::LIMIT,
+          str("the value would have ", size, " bytes; the limit is ", limits_.valueBytes)};
 }
 
-Result<KvTable::Growth> KvTable::growth(Place place, std::uint64_t newSize) const {
-  if (Status status = admitSize(newSize); !status.isOk()) {
-    return status;
-  }
+/// What it takes to keep a value of `newSize` bytes.
+KvTable::Growth KvTable::growth(Place place, std::uint64_t newSize) {
   const std::uint64_t oldSize = place.value().size();
   return growthWith(place, newSize > oldSize ? newSize - oldSize : 0);
 }
 
 Status KvTable::admitValue(Place place, std::uint64_t newSize) const {
-  const Result<Growth> more = growth(place, newSize);
-  return more.isOk() ? admit(more.value()) : more.failure();
+  Status status = admitSize(newSize);
+  return status.isOk() ? admit(growth(place, newSize)) : status;
 }
 
-void KvTable::store(Node& node, std::string value) {
+void KvTable::store(Node& node, std::string_view value) {
   Entry& entry = node.second;
   const Before before(entry);
   if (entry.value) {
@@ -155,7 +172,11 @@ void KvTable::store(Node& node, std::string value) {
     valued_.insert(node.first);
   }
   bytes_ += value.size();
-  entry.value.emplace(std::move(value));  // assigning a short text would keep a long one's memory
+  if (entry.value && entry.value->capacity() <= kKeepCapacity) {
+    entry.value->assign(value);
+  } else {
+    entry.value.emplace(std::string(value));  // assigning would keep the memory of a long text
+  }
   changed(node, before, Change::SET);
 }
 
@@ -238,7 +259,7 @@ Status KvTable::set(std::string_view key, std::string_view value) {
   if (Status status = admitValue(place, value.size()); !status.isOk()) {
     return status;
   }
-  store(nodeAt(place), std::string(value));
+  store(nodeAt(place), value);
   return Status::ok();
 }
 
@@ -253,7 +274,7 @@ Status KvTable::append(std::string_view key, std::string_view value) {
     bytes_ += value.size();
     node.second.value->append(value);  // present before and after: nobody's wait changes
   } else {
-    store(node, std::string(value));
+    store(node, value);
   }
   return Status::ok();
 }
@@ -262,18 +283,18 @@ Status KvTable::multiSet(std::span<const std::string_view> keys,
                          std::span<const std::string_view> values) {
   Growth total;
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    const Result<Growth> more = growth(placeOf(keys[i]), values[i].size());
-    if (!more.isOk()) {
-      return more.failure();
+    if (Status status = admitSize(values[i].size()); !status.isOk()) {
+      return status;
     }
-    total.bytes += more.value().bytes;
-    total.keys += more.value().keys;
+    const Growth more = growth(placeOf(keys[i]), values[i].size());
+    total.bytes += more.bytes;
+    total.keys += more.keys;
   }
   if (Status status = admit(total); !status.isOk()) {
     return status;
   }
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    store(nodeAt(placeOf(keys[i])), std::string(values[i]));
+    store(nodeAt(placeOf(keys[i])), values[i]);
   }
   return Status::ok();
 }
@@ -284,11 +305,11 @@ Result<std::int64_t> KvTable::add(std::string_view key, std::int64_t delta) {
   if (!sum.isOk()) {
     return sum;
   }
-  std::string digits = std::to_string(sum.value());
+  const Digits digits(sum.value());
   if (Status status = admitValue(place, digits.size()); !status.isOk()) {
     return status;
   }
-  store(nodeAt(place), std::move(digits));
+  store(nodeAt(place), digits.text());
   return sum;
 }
 
@@ -455,17 +476,17 @@ Result<bool> KvTable::arrive(WaitId id, std::string_view key, std::int64_t world
     return count.failure();
   }
   const bool complete = count.value() >= worldSize;
-  std::string digits = std::to_string(count.value());
-  Result<Growth> more = growth(place, digits.size());
-  if (!more.isOk()) {
-    return more.failure();
+  const Digits digits(count.value());
+  if (Status status = admitSize(digits.size()); !status.isOk()) {
+    return status;
   }
-  more.value().bytes += complete ? 0 : kWaitOverhead;
-  if (Status status = admit(more.value()); !status.isOk()) {
+  Growth more = growth(place, digits.size());
+  more.bytes += complete ? 0 : kWaitOverhead;
+  if (Status status = admit(more); !status.isOk()) {
     return status;
   }
   Node& node = nodeAt(place);
-  store(node, std::move(digits));
+  store(node, digits.text());
   endBarriers(node, count.value());
   if (complete) {
     return true;

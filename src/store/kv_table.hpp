@@ -102,6 +102,7 @@ class KvTable {
 
   /// The waits ended since the last call, in the order in which they ended.
   std::vector<Wake> takeWakes();
+  bool anyWakes() const noexcept { return !wakes_.empty(); }
 
   std::uint64_t contentBytes() const noexcept { return bytes_; }
   /// Queues that hold something, and what they hold together.
@@ -143,11 +144,11 @@ class KvTable {
   Node& nodeAt(Place place);
   void dropIfEmpty(Node& node);
   static Growth growthWith(Place place, std::uint64_t bytes);
-  Result<Growth> growth(Place place, std::uint64_t newSize) const;
+  static Growth growth(Place place, std::uint64_t newSize);
   Status admit(Growth more, Room room = Room::CONTENTS) const;
   Status admitSize(std::uint64_t size) const;
   Status admitValue(Place place, std::uint64_t newSize) const;
-  void store(Node& node, std::string value);
+  void store(Node& node, std::string_view value);
   void changed(Node& node, const Before& before, Change change);
   void endBarriers(Node& node, std::int64_t count);
   void end(Wait& wait, std::optional<std::string> element, std::optional<std::string> queue);

@@ -61,6 +61,10 @@ class ReactorFixture : public ::testing::TestWithParam<Kind> {
     loop_.role.assertHeld();
     loop_.startTicks(period, std::move(tick));
   }
+  void atTurnEnd(UniqueFunction<void()> task) {
+    loop_.role.assertHeld();
+    loop_.atTurnEnd(std::move(task));
+  }
   /// Stops after `turns` more turns, in which whatever is ready has been reported.
   void stopAfter(int turns) {
     loop_.post([this, turns] {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <set>
 #include <stdexcept>
+#include <string>
 #include <sys/resource.h>
 #include <thread>
 #include <vector>
@@ -25,6 +26,7 @@ using test::kindName;
 using test::kReactorKinds;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 
 /// What reactors promise about their loop: posted functions, ticks, stopping, forking.
@@ -127,6 +129,39 @@ TEST_P(ReactorLoopTest, TicksEvenWhenADescriptorIsAlwaysReady) {
   loop_.run();
 
   EXPECT_EQ(ticks, 3);
+}
+
+TEST_P(ReactorLoopTest, EndsATurnAfterAllThatWasReadyInIt) {
+  auto one = test::socketPair();
+  auto two = test::socketPair();
+  std::string events;
+  Does first([&](bool, bool) { events += 'r'; });
+  Does second([&](bool, bool) { events += 'r'; });
+  watch(one.near.fd(), {.write = true}, first);
+  watch(two.near.fd(), {.write = true}, second);
+  atTurnEnd([&] {
+    events += '.';
+    if (events.size() >= 9) {
+      loop_.stop();
+    }
+  });
+
+  loop_.run();
+
+  EXPECT_THAT(events, StartsWith("rr.rr.rr."));
+}
+
+TEST_P(ReactorLoopTest, EndsATurnInWhichSomethingWasPosted) {
+  std::string events;
+  loop_.post([&] {
+    events += 'p';
+    loop_.stop();
+  });
+  atTurnEnd([&] { events += '.'; });
+
+  loop_.run();
+
+  EXPECT_THAT(events, StartsWith("p."));
 }
 
 TEST_P(ReactorLoopTest, SurvivesTasksAndTicksThatThrow) {

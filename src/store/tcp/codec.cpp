@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/bytes.hpp"
+#include "base/check.hpp"
 #include "base/str.hpp"
 
 namespace unisono::tcp {
@@ -17,6 +18,67 @@ std::uint64_t u64At(std::string_view bytes, std::size_t position) {
   std::uint64_t value = 0;
   std::memcpy(&value, bytes.data() + position, sizeof value);
   return value;
+}
+
+/// Takes a length and that many bytes, at most `most`; false when they are not there.
+bool takeBlob(std::string_view& rest, std::uint64_t most, std::vector<std::string_view>& into) {
+  if (rest.size() < 8) {
+    return false;
+  }
+  const std::uint64_t size = u64At(rest, 0);
+  rest.remove_prefix(8);
+  if (size > most || size > rest.size()) {
+    return false;
+  }
+  into.push_back(rest.substr(0, size));
+  rest.remove_prefix(size);
+  return true;
+}
+
+template <typename T>
+bool takeNumber(std::string_view& rest, std::int64_t& into) {
+  T value = 0;
+  if (rest.size() < sizeof value) {
+    return false;
+  }
+  std::memcpy(&value, rest.data(), sizeof value);
+  into = value;
+  rest.remove_prefix(sizeof value);
+  return true;
+}
+
+bool takeItems(std::string_view& rest, bool pairs, const StoreLimits& limits, Request& request) {
+  std::int64_t count = 0;
+  if (!takeNumber<std::int64_t>(rest, count) ||
+      static_cast<std::uint64_t>(count) > limits.keysPerCommand) {
+    return false;
+  }
+  for (; count > 0; --count) {
+    if (!takeBlob(rest, limits.keyBytes, request.keys) ||
+        (pairs && !takeBlob(rest, limits.valueBytes, request.values))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool takeField(std::string_view& rest, Field field, const StoreLimits& limits, Request& request) {
+  switch (field) {
+    case Field::U32:
+      return takeNumber<std::uint32_t>(rest, request.number);
+    case Field::I64:
+      return takeNumber<std::int64_t>(rest, request.number);
+    case Field::KEY:
+      return takeBlob(rest, limits.keyBytes, request.keys);
+    case Field::VALUE:
+      return takeBlob(rest, limits.valueBytes, request.values);
+    case Field::KEYS:
+    case Field::PAIRS:
+      return takeItems(rest, field == Field::PAIRS, limits, request);
+    case Field::END:
+      break;
+  }
+  return true;
 }
 
 Status overLimit(std::string_view what, std::uint64_t is, std::uint64_t most) {
@@ -165,22 +227,28 @@ RequestParser::Step RequestParser::next(std::string_view* chunk, Request* reques
   if (current_.capacity() > kKeepCapacity) {
     std::string().swap(current_);  // assigning an empty string would keep the memory
   }
-  if (partial_.empty()) {  // the usual case: whole requests, parsed where they lie
-    scanner_.reset();
-    if (chunk->empty()) {
-      return Step::NEED_MORE;
-    }
-    const Step step = scanned(*chunk);
-    if (step == Step::REQUEST) {
-      request->answered = scanner_.answered();
-      decodeRequest(chunk->substr(0, scanner_.size()), *scanner_.shape(), request);
-      chunk->remove_prefix(scanner_.size());
-    } else if (step == Step::NEED_MORE) {
-      partial_.assign(*chunk);
-      *chunk = {};
-    }
-    return step;
+  if (chunk->empty()) {
+    return Step::NEED_MORE;
   }
+  if (!partial_.empty()) {
+    return nextInPieces(chunk, request);
+  }
+  // The usual case: whole requests, taken apart where they lie.
+  if (const std::size_t size = decodeRequest(*chunk, limits_, request)) {
+    chunk->remove_prefix(size);
+    return Step::REQUEST;
+  }
+  scanner_.reset();
+  const Step step = scanned(*chunk);
+  UNISONO_DCHECK(step != Step::REQUEST);
+  if (step == Step::NEED_MORE) {
+    partial_.assign(*chunk);
+    *chunk = {};
+  }
+  return step;
+}
+
+RequestParser::Step RequestParser::nextInPieces(std::string_view* chunk, Request* request) {
   while (!chunk->empty()) {
     const std::size_t take = std::min(scanner_.needed() - partial_.size(), chunk->size());
     partial_.append(chunk->substr(0, take));
@@ -192,8 +260,7 @@ RequestParser::Step RequestParser::next(std::string_view* chunk, Request* reques
     if (step == Step::REQUEST) {
       current_.swap(partial_);
       partial_.clear();
-      request->answered = scanner_.answered();
-      decodeRequest(current_, *scanner_.shape(), request);
+      decodeRequest(current_, limits_, request);
     }
     if (step != Step::NEED_MORE) {
       return step;
@@ -207,40 +274,27 @@ void RequestParser::discard() noexcept {
   std::string().swap(current_);
 }
 
-void decodeRequest(std::string_view bytes, const Shape& shape, Request* request) {
-  request->shape = &shape;
+std::size_t decodeRequest(std::string_view bytes, const StoreLimits& limits, Request* request) {
+  const Shape* shape = bytes.empty() ? nullptr : shapeOf(static_cast<std::uint8_t>(bytes.front()));
+  if (shape == nullptr) {
+    return 0;
+  }
+  request->shape = shape;
+  request->answered = (static_cast<std::uint8_t>(bytes.front()) & kAnswered) != 0;
   request->keys.clear();
   request->values.clear();
   request->number = 0;
-  ByteReader reader(bytes.substr(1));
-  // The scanner has been here: every field is complete, so value() cannot fail.
-  for (const Field field : shape.fields) {
-    switch (field) {
-      case Field::U32:
-        request->number = reader.number<std::uint32_t>().value();
-        break;
-      case Field::I64:
-        request->number = reader.number<std::int64_t>().value();
-        break;
-      case Field::KEY:
-        request->keys.push_back(reader.blob().value());
-        break;
-      case Field::VALUE:
-        request->values.push_back(reader.blob().value());
-        break;
-      case Field::KEYS:
-      case Field::PAIRS:
-        for (auto left = reader.number<std::uint64_t>().value(); left > 0; --left) {
-          request->keys.push_back(reader.blob().value());
-          if (field == Field::PAIRS) {
-            request->values.push_back(reader.blob().value());
-          }
-        }
-        break;
-      case Field::END:
-        return;
+  std::string_view rest = bytes.substr(1);
+  for (const Field field : shape->fields) {
+    if (field == Field::END) {
+      break;
+    }
+    if (!takeField(rest, field, limits, *request)) {
+      return 0;
     }
   }
+  const std::size_t size = bytes.size() - rest.size();
+  return size <= limits.commandBytes ? size : 0;
 }
 
 RequestWriter& RequestWriter::begin(Query query, bool answered) {

@@ -68,7 +68,7 @@ class RequestScanner {
 /// Turns the bytes of one connection into requests.
 class RequestParser {
  public:
-  explicit RequestParser(const StoreLimits& limits) : scanner_(limits) {}
+  explicit RequestParser(const StoreLimits& limits) : limits_(limits), scanner_(limits) {}
 
   enum class Step : std::uint8_t { REQUEST, NEED_MORE, BAD };
 
@@ -88,16 +88,19 @@ class RequestParser {
   bool wantsAnswer() const noexcept { return scanner_.answered(); }
 
  private:
+  Step nextInPieces(std::string_view* chunk, Request* request);
   Step scanned(std::string_view bytes);
 
+  const StoreLimits& limits_;
   RequestScanner scanner_;
   std::string partial_;  // an incomplete request, from its first byte
   std::string current_;  // the request last returned, when it came in pieces
   Status failure_;
 };
 
-/// Splits a complete request into its parts.
-void decodeRequest(std::string_view bytes, const Shape& shape, Request* request);
+/// Splits the request at the front of `bytes` into its parts and returns its size; 0 when it is
+/// incomplete or one that a RequestScanner refuses, which can say more about it.
+std::size_t decodeRequest(std::string_view bytes, const StoreLimits& limits, Request* request);
 
 /// Builds requests; several may be put together and sent in one piece.
 class RequestWriter {

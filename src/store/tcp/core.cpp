@@ -18,6 +18,10 @@ constexpr Milliseconds kSweepPeriod(1000);
 // A reply buffer larger than this is given back once it has been sent.
 constexpr std::size_t kKeepCapacity = 512;
 
+// Of those, so many are kept for whoever sends many requests at once next.
+constexpr std::size_t kSpares = 64;
+constexpr std::size_t kSpareCapacity = 16 * 1024;
+
 std::string capabilityRecord(const StoreLimits& limits) {
   std::string record;
   ByteWriter writer(record);
@@ -123,6 +127,9 @@ void StoreCore::receive(ConnectionId id, std::string_view bytes, TimePoint now) 
     return;
   }
   latest_ = now;
+  if (bytes.size() > kKeepCapacity) {
+    lendBuffer(*session);
+  }
   Status status = session->validated ? Status::ok() : takeHello(*session, bytes);
   std::string_view rest = bytes;
   while (status.isOk() && !session->closing) {
@@ -133,7 +140,9 @@ void StoreCore::receive(ConnectionId id, std::string_view bytes, TimePoint now) 
     status = step == RequestParser::Step::BAD
                  ? refuse(*session, request_, session->parser.failure())
                  : takeRequest(*session, request_);
-    answerWakes(now);  // before the next request can take away what woke somebody
+    if (table_.anyWakes()) {
+      answerWakes(now);  // before the next request can take away what woke somebody
+    }
     settle(*session, now);
   }
   session->lastByte = session->validated ? now : session->lastByte;  // a hello has one deadline
@@ -289,13 +298,41 @@ void StoreCore::sweep(TimePoint now) {
   }
 }
 
-std::vector<ConnectionId> StoreCore::takeTouched() {
-  for (const ConnectionId id : touched_) {
-    if (Session* session = find(id)) {
-      session->touched = false;
-    }
+std::optional<ConnectionId> StoreCore::nextTouched() {
+  if (touched_.empty()) {
+    return std::nullopt;
   }
-  return std::exchange(touched_, {});
+  const ConnectionId id = touched_.front();
+  touched_.pop_front();
+  if (Session* session = find(id)) {
+    session->touched = false;
+  }
+  return id;
+}
+
+std::vector<ConnectionId> StoreCore::takeTouched() {
+  std::vector<ConnectionId> all;
+  while (const std::optional<ConnectionId> id = nextTouched()) {
+    all.push_back(*id);
+  }
+  return all;
+}
+
+/// Many replies would make a small buffer grow step by step, and a large one may not stay with
+/// everyone who once needed it.
+void StoreCore::lendBuffer(Session& session) {
+  if (session.out.empty() && !spares_.empty()) {
+    session.out = std::move(spares_.back());
+    spares_.pop_back();
+  }
+}
+
+void StoreCore::giveBack(std::string& buffer) {
+  if (buffer.capacity() <= kSpareCapacity && spares_.size() < kSpares) {
+    buffer.clear();
+    spares_.push_back(std::move(buffer));
+  }
+  std::string().swap(buffer);
 }
 
 std::string_view StoreCore::unsent(ConnectionId id) const {
@@ -313,9 +350,9 @@ void StoreCore::sent(ConnectionId id, std::size_t count, TimePoint now) {
   session->counted -= count;
   session->lastSent = now;
   unsentBytes_ -= count;
-  if (session->unsent() == 0 && session->out.capacity() <= kKeepCapacity) {
-    session->out.clear();
+  if (session->unsent() == 0) {
     session->sent = 0;
+    session->out.capacity() <= kKeepCapacity ? session->out.clear() : giveBack(session->out);
   } else if (session->sent >= session->unsent()) {
     // Not erase(): what was sent is to be given back, even if there is always more to send.
     std::string(session->out, session->sent).swap(session->out);

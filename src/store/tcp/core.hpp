@@ -11,8 +11,11 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <list>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -43,6 +46,8 @@ class StoreCore {
 
   /// Connections that have something to send or are to be closed, since the last call.
   std::vector<ConnectionId> takeTouched();
+  /// The first of them, or none.
+  std::optional<ConnectionId> nextTouched();
 
   /// What is to be sent to `id`; valid until the next call that changes anything.
   std::string_view unsent(ConnectionId id) const;
@@ -82,6 +87,8 @@ class StoreCore {
   void fail(Session& session, Status why);
   void touch(Session& session);
   Session* find(ConnectionId id) const;
+  void lendBuffer(Session& session);
+  void giveBack(std::string& buffer);
 
   // Carrying them out (execute.cpp). A failure closes the connection.
   Status execute(Session& session, const Request& request);
@@ -97,7 +104,9 @@ class StoreCore {
   Status arrive(Session& session, const Request& request);
   void check(Session& session, const Request& request);
   Status listKeys(Session& session);
-  void finishWait(Session& session, const Session::Pending& what, const std::string* element);
+  void putValues(Session& session);
+  void finishWait(Session& session, const std::string* element);
+  void finishGet(Session& session, std::span<const std::string_view> keys);
   Status refuse(Session& session, const Request& request, const Status& why);
   void releaseClaim(Session& session);
   void answerWakes(TimePoint now);
@@ -112,11 +121,13 @@ class StoreCore {
   const TimePoint start_;
   std::array<std::uint64_t, kShapes.size()> requests_{};  // carried out, by shape
   std::uint64_t accepted_ = 0;                            // connections, ever
-  std::vector<ConnectionId> touched_;
+  std::deque<ConnectionId> touched_;                      // first come, first served
   std::vector<ConnectionId> claims_;  // sessions that were woken to pop, oldest first
   TimePoint latest_;                  // the time of the last event that came with one
   TimePoint nextSweep_{};
-  Request request_;  // reused, so that its vectors keep their memory
+  Request request_;                       // reused, so that its vectors keep their memory
+  std::vector<std::string_view> values_;  // likewise: those that are being answered with
+  std::vector<std::string> spares_;       // buffers for many replies at once; see lendBuffer()
   std::uint64_t unsentBytes_ = 0;
   std::uint64_t partialBytes_ = 0;
   bool anyPaused_ = false;

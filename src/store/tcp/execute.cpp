@@ -28,6 +28,14 @@ void putRefusal(Session& session, const Status& why) {
   ByteWriter(session.out).blob(why.text());
 }
 
+std::uint64_t replyBytes(std::span<const std::string_view> values) {
+  std::uint64_t bytes = 0;
+  for (const std::string_view value : values) {
+    bytes += 8 + value.size();
+  }
+  return bytes;
+}
+
 }  // namespace
 
 Status StoreCore::execute(Session& session, const Request& request) {
@@ -169,9 +177,8 @@ Status StoreCore::admitReply(const Session& session, std::uint64_t bytes) const 
 
 /// The stock GET and MULTI_GET do not wait: a missing key reads as an empty value.
 Status StoreCore::getStock(Session& session, const Request& request) {
-  std::vector<std::string_view> values;
   std::string stats;
-  std::uint64_t bytes = 0;
+  values_.clear();
   for (const std::string_view key : request.keys) {
     const std::string* value = table_.find(key);
     if (key == kCapabilityKey) {
@@ -180,16 +187,19 @@ Status StoreCore::getStock(Session& session, const Request& request) {
       stats = stats.empty() ? statsText(latest_) : stats;
       value = &stats;
     }
-    values.push_back(value == nullptr ? std::string_view() : *value);
-    bytes += 8 + values.back().size();
+    values_.push_back(value == nullptr ? std::string_view() : *value);
   }
-  if (Status status = admitReply(session, bytes); !status.isOk()) {
-    return status;
+  Status status = admitReply(session, replyBytes(values_));
+  if (status.isOk()) {
+    putValues(session);
   }
-  for (const std::string_view value : values) {
+  return status;
+}
+
+void StoreCore::putValues(Session& session) {
+  for (const std::string_view value : values_) {
     ByteWriter(session.out).blob(value);
   }
-  return Status::ok();
 }
 
 Status StoreCore::waitForKeys(Session& session, const Request& request) {
@@ -203,14 +213,15 @@ Status StoreCore::waitForKeys(Session& session, const Request& request) {
   if (!satisfied.isOk()) {
     return refuse(session, request, satisfied.failure());
   }
-  Session::Pending pending{request.query(), request.answered, {}};
-  if (reads) {
-    pending.keys.assign(request.keys.begin(), request.keys.end());
-  }
-  if (satisfied.value()) {
-    finishWait(session, pending, nullptr);
+  if (!satisfied.value()) {
+    session.pending = Session::Pending{request.query(), request.answered};
+    if (reads) {
+      session.pending->keys.assign(request.keys.begin(), request.keys.end());
+    }
+  } else if (reads) {
+    finishGet(session, request.keys);
   } else {
-    session.pending = std::move(pending);
+    finishWait(session, nullptr);
   }
   return Status::ok();
 }
@@ -228,11 +239,10 @@ Status StoreCore::popWaiting(Session& session, const Request& request) {
   if (!element.isOk()) {
     return refuse(session, request, element.failure());
   }
-  Session::Pending pending{request.query(), request.answered, {}};
   if (element.value()) {
-    finishWait(session, pending, &*element.value());
+    finishWait(session, &*element.value());
   } else {
-    session.pending = std::move(pending);
+    session.pending = Session::Pending{request.query(), request.answered};
   }
   return Status::ok();
 }
@@ -242,11 +252,10 @@ Status StoreCore::arrive(Session& session, const Request& request) {
   if (!complete.isOk()) {
     return refuse(session, request, complete.failure());
   }
-  Session::Pending pending{request.query(), request.answered, {}};
   if (complete.value()) {
-    finishWait(session, pending, nullptr);
+    finishWait(session, nullptr);
   } else {
-    session.pending = std::move(pending);
+    session.pending = Session::Pending{request.query(), request.answered};
   }
   return Status::ok();
 }
@@ -272,25 +281,27 @@ Status StoreCore::listKeys(Session& session) {
   return Status::ok();
 }
 
-/// Answers a request that waited, or did not have to.
-void StoreCore::finishWait(Session& session, const Session::Pending& what,
-                           const std::string* element) {
+/// Answers a request that waited, or did not have to, with what a pop got.
+void StoreCore::finishWait(Session& session, const std::string* element) {
   static_assert(kStopWaiting == static_cast<std::uint8_t>(Verdict::DONE));
-  std::uint64_t bytes = 0;
-  for (const std::string& key : what.keys) {
-    bytes += 8 + table_.find(key)->size();
-  }
-  if (const Status status = admitReply(session, bytes); !status.isOk()) {
-    putRefusal(session, status);
-    return;
-  }
   putVerdict(session, Verdict::DONE);
   if (element != nullptr) {
     ByteWriter(session.out).blob(*element);
   }
-  for (const std::string& key : what.keys) {
-    ByteWriter(session.out).blob(*table_.find(key));
+}
+
+/// The same, with the values of `keys`, which all have one.
+void StoreCore::finishGet(Session& session, std::span<const std::string_view> keys) {
+  values_.clear();
+  for (const std::string_view key : keys) {
+    values_.push_back(*table_.find(key));
   }
+  if (const Status status = admitReply(session, replyBytes(values_)); !status.isOk()) {
+    putRefusal(session, status);
+    return;
+  }
+  putVerdict(session, Verdict::DONE);
+  putValues(session);
 }
 
 void StoreCore::releaseClaim(Session& session) {
@@ -322,7 +333,12 @@ void StoreCore::answerWake(Session& session, const Wake& wake, TimePoint now) {
     }
   }
   const Session::Pending what = *std::exchange(session.pending, std::nullopt);
-  finishWait(session, what, wake.element ? &*wake.element : nullptr);
+  if (what.keys.empty()) {
+    finishWait(session, wake.element ? &*wake.element : nullptr);
+  } else {
+    const std::vector<std::string_view> keys(what.keys.begin(), what.keys.end());
+    finishGet(session, keys);
+  }
   settle(session, now);
 }
 

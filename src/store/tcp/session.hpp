@@ -22,7 +22,7 @@ struct Session {
   struct Pending {
     Query query;
     bool answered;
-    std::vector<std::string> keys;  // what GET and MULTI_GET return when they are woken
+    std::vector<std::string> keys = {};  // what GET and MULTI_GET return when they are woken
   };
 
   const ConnectionId id;
