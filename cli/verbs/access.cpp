@@ -79,16 +79,28 @@ std::string serverKind(Store& store) {
   return tcp != nullptr && tcp->hasNativeServer() ? "unisono" : "other";
 }
 
+std::int64_t queueLength(Store& store, const std::string& key) {
+  try {
+    return store.queueLen(key);
+  } catch (const NotSupportedError&) {
+    return 0;
+  }
+}
+
 std::optional<std::string> tryGet(Store& store, const std::string& key) {
   if (!store.check({key})) {
     return std::nullopt;
   }
-  try {
-    const StoreTimeoutGuard guard(store, std::min(store.timeout(), kVanished));
-    return textOf(store.get(key));
-  } catch (const DistStoreError& error) {
-    if (error.reason() != Reason::TIMEOUT) {
-      throw;
+  // A queue is there, too. To get it would take as long as to wait for a value, or, from
+  // PyTorch's servers, give an empty one.
+  if (queueLength(store, key) == 0) {
+    try {
+      const StoreTimeoutGuard guard(store, std::min(store.timeout(), kVanished));
+      return textOf(store.get(key));
+    } catch (const DistStoreError& error) {
+      if (error.reason() != Reason::TIMEOUT) {
+        throw;
+      }
     }
   }
   // Gone meanwhile, or a queue; or the server is slow, and then it deserves all of the timeout.

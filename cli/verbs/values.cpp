@@ -24,9 +24,15 @@ void printEntry(const Args& args, const std::string& key, const std::string& val
   }
 }
 
-int reportMissing(const Args& args, const std::string& key) {
+int reportMissing(const Args& args, const std::string& key, std::int64_t queued) {
   if (args.json) {
     printLine(str("{", jsonFields(key, nullptr, args.form()), "}"));
+  }
+  if (queued > 0) {
+    complain(str("the key '", shownKey(key), "' has no value: it is a queue with ", queued,
+                 queued == 1 ? " element" : " elements"),
+             "queuePop(), in Python queue_pop(), takes what it holds");
+    return FAILURE;
   }
   complain(str("the key '", shownKey(key), "' is not set"),
            "list those that are with unisono store keys, or wait for it with get --wait SECONDS");
@@ -42,7 +48,7 @@ int get(const Args& args) {
   }
   const std::optional<std::string> value = tryGet(*target.store, args.key);
   if (!value) {
-    return reportMissing(args, args.key);
+    return reportMissing(args, args.key, queueLength(*target.store, args.key));
   }
   printEntry(args, args.key, *value);
   return OK;

@@ -95,6 +95,9 @@ std::string serverKind(Store& store);
 /// What a server of ours tells of itself, as JSON; empty for others.
 std::string serverStats(Store& store);
 
+/// How many elements the queue `key` has; 0 where there are no queues.
+std::int64_t queueLength(Store& store, const std::string& key);
+
 /// The value of `key` if it has one now.
 std::optional<std::string> tryGet(Store& store, const std::string& key);
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -108,3 +109,18 @@ def assert_one_line(result: subprocess.CompletedProcess[str], code: int) -> None
     assert result.returncode == code, result.stderr
     assert result.stderr.startswith("unisono: ")
     assert result.stderr.count("\n") == 1
+
+
+def push(endpoint: str, *queues: str) -> None:
+    """Two elements for each queue, as the wire protocol has it."""
+    host, port = endpoint.removeprefix("tcp://").split(":")
+
+    def blob(text: str) -> bytes:
+        return len(text).to_bytes(8, "little") + text.encode()
+
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as raw:
+        raw.sendall(b"\x00" + (0x3C85F7CE).to_bytes(4, "little"))
+        for queue in queues:
+            raw.sendall(2 * (b"\x0e" + blob(f"/{queue}") + blob("element")))
+        raw.sendall(b"\x0d" + (7).to_bytes(4, "little"))  # PING: all before it has been done
+        assert raw.recv(4, socket.MSG_WAITALL) == (7).to_bytes(4, "little")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import zlib
 from pathlib import Path
 
 import pytest
 
-from tests.cli.program import NEEDS_PROGRAM, PATIENCE, ROOT, Client, assert_one_line
+from tests.cli.program import NEEDS_PROGRAM, PATIENCE, ROOT, Client, assert_one_line, push
 
 pytestmark = NEEDS_PROGRAM
 
@@ -198,18 +197,3 @@ def test_queues_that_are_left_out_are_told(store: Client, tmp_path: Path, count:
     assert store.json("stats")["queues"] == count
     assert store.json("stats")["queued"] == 2 * count
     assert file.read_text().count("\n") == 3
-
-
-def push(endpoint: str, *queues: str) -> None:
-    """Two elements for each queue, as the wire protocol has it."""
-    host, port = endpoint.removeprefix("tcp://").split(":")
-
-    def blob(text: str) -> bytes:
-        return len(text).to_bytes(8, "little") + text.encode()
-
-    with socket.create_connection((host, int(port)), timeout=PATIENCE) as raw:
-        raw.sendall(b"\x00" + (0x3C85F7CE).to_bytes(4, "little"))
-        for queue in queues:
-            raw.sendall(2 * (b"\x0e" + blob(f"/{queue}") + blob("element")))
-        raw.sendall(b"\x0d" + (7).to_bytes(4, "little"))  # PING: all before it has been done
-        assert raw.recv(4, socket.MSG_WAITALL) == (7).to_bytes(4, "little")

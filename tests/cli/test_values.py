@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import NEEDS_PROGRAM, PATIENCE, Client, assert_one_line, environment, run
+from tests.cli.program import (
+    NEEDS_PROGRAM,
+    PATIENCE,
+    Client,
+    assert_one_line,
+    environment,
+    push,
+    run,
+)
 
 pytestmark = NEEDS_PROGRAM
 
@@ -35,6 +43,17 @@ def test_a_key_that_is_not_set_is_told_and_1(any_store: Client) -> None:
 
     assert_one_line(any_store.run("get", "k"), 1)
     assert_one_line(any_store.run("del", "k"), 1)
+
+
+def test_a_queue_is_told_from_a_key_that_is_not_set(store: Client) -> None:
+    push(store.endpoint, "q")
+    queue = store.run("get", "q")
+    store.run("set", "q", "v")
+
+    assert_one_line(queue, 1)
+    assert "queue with 2 elements" in queue.stderr
+    assert "queue_pop" in queue.stderr
+    assert store.out("get", "q") == "v\n"
 
 
 def test_cas_that_does_not_fit_shows_what_stands_there(any_store: Client) -> None:
