@@ -87,6 +87,15 @@ std::int64_t queueLength(Store& store, const std::string& key) {
   }
 }
 
+namespace {
+
+/// From PyTorch's servers a key that has just been deleted can be had, empty.
+std::optional<std::string> unlessVanished(Store& store, const std::string& key, std::string value) {
+  return value.empty() && !store.check({key}) ? std::nullopt : std::optional(std::move(value));
+}
+
+}  // namespace
+
 std::optional<std::string> tryGet(Store& store, const std::string& key) {
   if (!store.check({key})) {
     return std::nullopt;
@@ -96,7 +105,7 @@ std::optional<std::string> tryGet(Store& store, const std::string& key) {
   if (queueLength(store, key) == 0) {
     try {
       const StoreTimeoutGuard guard(store, std::min(store.timeout(), kVanished));
-      return textOf(store.get(key));
+      return unlessVanished(store, key, textOf(store.get(key)));
     } catch (const DistStoreError& error) {
       if (error.reason() != Reason::TIMEOUT) {
         throw;
@@ -121,8 +130,9 @@ std::vector<std::optional<std::string>> tryGetAll(Store& store, std::span<const 
         throw DistStoreError({.reason = Reason::TIMEOUT, .what = "a key has vanished"});
       }
       const StoreTimeoutGuard guard(store, std::min(store.timeout(), kVanished));
-      for (const Bytes& value : store.multiGet(batch)) {
-        values.emplace_back(textOf(value));
+      const std::vector<Bytes> got = store.multiGet(batch);
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        values.push_back(unlessVanished(store, batch[i], textOf(got[i])));
       }
     } catch (const DistStoreError& error) {
       if (error.reason() != Reason::TIMEOUT && error.reason() != Reason::LIMIT) {
