@@ -42,10 +42,6 @@ std::size_t largestOf(const Blocks& blocks) noexcept {
   return largest;
 }
 
-}  // namespace
-
-namespace {
-
 /// Blocks that are brought from where they lie, and those that could not be.
 class Fetch {
  public:
@@ -72,7 +68,8 @@ class Fetch {
   bool isMissed(int peer) const noexcept { return is(peer, State::MISSED); }
 
   /// At the end: tells those whose data was read, and waits until nobody reads this rank's. False
-  /// when some of it must go by slots after all, to this rank or from it.
+  /// when some of it must go by slots after all, to this rank or from it. Throws what ended the
+  /// group, if something did: who was told of it may have changed its data while it was read here.
   bool leave() {
     if (missed_) {
       arena_.askForSlots();
@@ -81,6 +78,9 @@ class Fetch {
       arena_.leaveAndStay();
     } else if (!states_.empty() || arena_.isReachable()) {
       arena_.leaveAll();
+    }
+    if (!states_.empty()) {
+      arena_.checkAlive();  // after what was published, which orders it after all that was read
     }
     const bool allLeft = !arena_.isReachable() || arena_.awaitAllLeft();
     return !missed_ && (allLeft || !arena_.isPulled());

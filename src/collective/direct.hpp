@@ -29,10 +29,15 @@ class Direct {
   }
   std::byte* at(int peer) const noexcept { return where_[static_cast<std::size_t>(peer)]; }
 
-  /// At the end: tells those whose data was read, and waits until nobody reads this rank's.
+  /// At the end: tells those whose data was read, and waits until nobody reads this rank's. Throws
+  /// what ended the group, if something did: who was told of it may have changed or freed its data
+  /// while it was read here.
   void leave() {
     if (!where_.empty() || arena_.isReachable()) {
       arena_.leaveAll();
+    }
+    if (!where_.empty()) {
+      arena_.checkAlive();  // after leaveAll(), which orders it after all that was read
     }
     if (arena_.isReachable()) {
       static_cast<void>(arena_.awaitAllLeft());

@@ -13,7 +13,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -34,10 +33,14 @@
 #include "life/monitor.hpp"
 #include "support/server_process.hpp"
 #include "support/support.hpp"
+#include "support/watch.hpp"
 
 namespace unisono::stress {
 namespace {
 
+using test::eventually;
+using test::isLocalSocket;
+using test::nowNs;
 using test::Process;
 
 constexpr int kMostRanks = 8;
@@ -63,12 +66,6 @@ struct Seen {
 struct Board {
   Seen seen[kMostRanks];
 };
-
-std::int64_t nowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             systemClock().now().time_since_epoch())
-      .count();
-}
 
 /// One operation with known results; whether they were right.
 class Rank {
@@ -207,17 +204,6 @@ struct Totals {
   std::string violation;
 };
 
-/// Whether a local socket of that name exists: none may outlive its process.
-bool isSocket(const std::string& name) {
-  std::ifstream file("/proc/net/unix");
-  for (std::string line; std::getline(file, line);) {
-    if (line.ends_with("@" + name)) {
-      return true;
-    }
-  }
-  return false;
-}
-
 class Round {
  public:
   Round(const Settings& settings, int number)
@@ -253,7 +239,7 @@ class Round {
     ranks_.clear();
     for (int rank = 0; broken.empty() && rank < size_; ++rank) {
       const std::string socket = board_->seen[rank].socket;
-      if (!socket.empty() && isSocket(socket)) {
+      if (!socket.empty() && isLocalSocket(socket)) {
         broken = str("the local socket of rank ", rank, " was left behind");
       }
     }
@@ -261,12 +247,6 @@ class Round {
   }
 
  private:
-  template <typename Ready>
-  static bool eventually(Ready ready) {
-    TimerWaitable timer{Milliseconds(1)};
-    return waitUntil(ready, {.deadline = Deadline::after(std::chrono::seconds(30)), .subject = {}},
-                     timer);
-  }
   static void pause(Milliseconds length) {
     pauseFor(length, {.deadline = Deadline::never(), .subject = {}});
   }

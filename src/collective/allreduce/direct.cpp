@@ -57,6 +57,7 @@ bool allreduceDirect(shm::Arena& arena, const AllreduceData& data, const Reducti
       arena.awaitResult(peer, 0);
     }
   }
+  arena.checkAlive();  // who gives up may change its data while others still read it
   return true;
 }
 

@@ -129,7 +129,8 @@ class Arena {
   /// After an error: what this rank let others read is going to change. Ends the group if that may
   /// still be read.
   void abandon();
-  /// Throws what ended the group, if something did: before others' memory is written to.
+  /// Throws what ended the group, if something did: before others' memory is written to, and after
+  /// it was read.
   void checkAlive() { wait_.checkFailed(); }
 
   // --- lines, in which data and flag travel together ---
