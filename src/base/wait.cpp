@@ -45,7 +45,8 @@ WaitTurns::WaitTurns(const WaitContext& context)
 
 bool WaitTurns::next(Waitable& on) {
   on.sleep(std::min(context_.deadline.remaining(context_.clock), kLongestSlice));
-  if (const InterruptHook hook = interruptHook.load(std::memory_order_relaxed)) {
+  if (const InterruptHook hook = interruptHook.load(std::memory_order_relaxed);
+      hook != nullptr && context_.interruptible) {
     // A signal handler may call the very object that waits.
     on.runUnlocked(hook);
   }

@@ -28,6 +28,7 @@ struct WaitContext {
   Deadline deadline;
   std::function<std::string()> subject;  // "store key '/a' at 10.0.0.1:29500"; for the hang notice
   const Clock& clock = systemClock();
+  bool interruptible = true;  // false: for a short wait on a thread that uses this one's stack
 };
 
 /// Called at least every 50 ms by whoever waits, on the waiting thread, without the lock of a

@@ -50,7 +50,8 @@ void runOn(Reactor& reactor, const std::function<void()>& task) {
   const MutexLock lock(mutex);
   CondWaitable on(changed, mutex);
   static_cast<void>(
-      waitUntil([&] { return done; }, {.deadline = Deadline::never(), .subject = {}}, on));
+      waitUntil([&] { return done; },
+                {.deadline = Deadline::never(), .subject = {}, .interruptible = false}, on));
   if (failure) {
     std::rethrow_exception(failure);
   }
@@ -64,29 +65,27 @@ struct Keeper {
 
 }  // namespace
 
-/// The state behind a Monitor. `reactor_`'s thread answers; it also holds the first words.
+/// The state behind a Monitor.
 class Monitor::Impl {
  public:
   Impl() {
-    keepers_.push_back(std::make_unique<Keeper>());
-    Reactor& reactor = *keepers_.front()->reactor;
-    reactor.role.assertHeld();
-    const Status watched = reactor.watch(listener_.fd(), {.read = true}, acceptor_);
+    reactor().role.assertHeld();
+    const Status watched = reactor().watch(listener_.fd(), {.read = true}, acceptor_);
     if (!watched.isOk()) {
       throw DistError({.reason = watched.reason(), .what = watched.text()});
     }
-    reactor.startTicks(Milliseconds(1000), [this] { lookAfterCallers(); });
-    start(*keepers_.front());
+    reactor().startTicks(Milliseconds(1000), [this] { lookAfterCallers(); });
+    start(first_);
   }
 
   const std::string& socketName() const noexcept { return listener_.name(); }
 
   void hold(LifeWord& word) {
     const MutexLock lock(mutex_);
-    Keeper* keeper = keepers_.back().get();
+    Keeper* keeper = more_.empty() ? &first_ : more_.back().get();
     if (keeper->words == kWordsPerThread) {
-      keepers_.push_back(std::make_unique<Keeper>());
-      keeper = keepers_.back().get();
+      more_.push_back(std::make_unique<Keeper>());
+      keeper = more_.back().get();
       start(*keeper);
     }
     runOn(*keeper->reactor, [&] { word.hold(); });
@@ -106,10 +105,10 @@ class Monitor::Impl {
   }
 
   void offer(const std::string& cookie, Handler handler) {
-    runOn(*keepers_.front()->reactor, [&] { handlers_[cookie] = std::move(handler); });
+    runOn(reactor(), [&] { handlers_[cookie] = std::move(handler); });
   }
   void withdraw(const std::string& cookie) {
-    runOn(*keepers_.front()->reactor, [&] { handlers_.erase(cookie); });
+    runOn(reactor(), [&] { handlers_.erase(cookie); });
   }
 
  private:
@@ -145,7 +144,7 @@ class Monitor::Impl {
     thread.detach();
   }
 
-  Reactor& reactor() noexcept UNISONO_NO_ANALYSIS { return *keepers_.front()->reactor; }
+  Reactor& reactor() const noexcept { return *first_.reactor; }
 
   void acceptAll() noexcept {
     reactor().role.assertHeld();
@@ -211,6 +210,12 @@ class Monitor::Impl {
     reactor().role.assertHeld();
     reactor().unwatch(fd);
     callers_.erase(fd);
+    replaceSpare();
+  }
+
+  /// And lets others come again, if they were told to wait.
+  void replaceSpare() noexcept {
+    reactor().role.assertHeld();
     if (!spare_.valid()) {
       spare_ = openSpare();
       reactor().change(listener_.fd(), {.read = true});
@@ -228,6 +233,7 @@ class Monitor::Impl {
     for (const int fd : silent) {
       dismiss(fd);
     }
+    replaceSpare();
     reactor().role.assertHeld();
     reactor().change(listener_.fd(), {.read = true});  // if it was paused
   }
@@ -240,8 +246,9 @@ class Monitor::Impl {
   UniqueFd spare_ = openSpare();  // stands in for one that others have taken
   Acceptor acceptor_{*this};
 
+  Keeper first_;  // its thread also answers
   Mutex mutex_;
-  std::vector<std::unique_ptr<Keeper>> keepers_;
+  std::vector<std::unique_ptr<Keeper>> more_ UNISONO_GUARDED_BY(mutex_);
   std::unordered_map<const LifeWord*, Keeper*> held_ UNISONO_GUARDED_BY(mutex_);
 
   // The first keeper's thread only.

@@ -344,6 +344,18 @@ TEST(InterruptHookTest, IsNotAskedByACallThatDoesNotWait) {
   EXPECT_FALSE(waitUntil(kNo, context, sleep));
 }
 
+TEST(InterruptHookTest, IsNotAskedByAWaitThatMustNotEndEarly) {
+  const ScopedHook hook([] { throw std::runtime_error("Ctrl-C"); });
+  FakeClock clock;
+  FakeSleep sleep(clock);
+  const WaitContext context{.deadline = Deadline::after(10s, clock),
+                            .subject = {},
+                            .clock = clock,
+                            .interruptible = false};
+
+  EXPECT_FALSE(waitUntil(kNo, context, sleep));
+}
+
 /// What the hook below locks: a signal handler may call the very object that waits.
 Mutex& calledByHook() {
   static Mutex mutex;

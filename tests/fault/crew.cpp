@@ -184,7 +184,8 @@ void Crew::awaitEnd(int slot) {
   require(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the process of rank ", slot,
           " ended with status ", status, ": ", report(slot).text);
   require(!report(slot).wrong.load(), "rank ", slot, " got a wrong result");
-  require(report(slot).leftBehind.load() == 0, "the group of rank ", slot, " left ",
+  // Fewer is no harm: the spare descriptor of the monitor, when there was none left to replace it.
+  require(report(slot).leftBehind.load() <= 0, "the group of rank ", slot, " left ",
           report(slot).leftBehind.load(), " descriptors and mappings in its process");
   require(!isSocket(report(slot).socket), "the local socket of rank ", slot, " was left behind");
 }

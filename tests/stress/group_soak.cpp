@@ -36,6 +36,8 @@ constexpr Milliseconds kHang = std::chrono::seconds(90);  // more than any call 
 constexpr std::int64_t kNoEnd = INT64_MAX - 1;
 constexpr std::int64_t kMoreRounds = 8;  // until all have heard that it ends
 constexpr double kMostKibPerRound = 64;
+// Before so many worlds the allocator has not settled: 100 KiB per world were seen, and none later.
+constexpr std::int64_t kWarmUp = 500;
 
 struct Settings {
   double seconds = 60;
@@ -206,8 +208,7 @@ class Soak {
         return str("a process has ", most(field), " ", what, " more than at first");
       }
     }
-    // Over a short time it is the allocator's noise.
-    if (first().samples.load() >= 100 && kibPerRound() > kMostKibPerRound) {
+    if (first().samples.load() >= kWarmUp && kibPerRound() > kMostKibPerRound) {
       return str("a process grows by ", kibPerRound(), " KiB with every world");
     }
     return "";
