@@ -47,20 +47,26 @@ const Thresholds& thresholds() noexcept {
 #endif
 }
 
-/// Bytes of a block from which on it is read in the memory of who gives it. A block that several
-/// take is copied into slots once for all of them, which costs less than that all go to the kernel;
-/// measured with up to four ranks on two cores only.
-struct PullFrom {
-  std::size_t twoRanks;
-  std::size_t more;
+/// Blocks of which size are read in the memory of who gives them. Not where one gives and one
+/// takes: by slots both cores copy at the same time. Not where several take the same block: it is
+/// copied into slots once for all of them, which costs less than that all go to the kernel.
+/// Measured with up to four ranks on two cores only.
+struct PullRange {
+  std::size_t from = SIZE_MAX;
+  std::size_t below = SIZE_MAX;
+  bool has(std::size_t bytes) const noexcept { return bytes >= from && bytes < below; }
 };
-constexpr std::size_t kNever = SIZE_MAX;
-constexpr PullFrom kPullFrom[] = {
-    {32U << 10U, kNever},      // broadcast
-    {32U << 10U, kNever},      // all_gather
-    {32U << 10U, kNever},      // gather
-    {32U << 10U, 64U << 10U},  // scatter
-    {32U << 10U, 64U << 10U},  // all_to_all
+struct PullRanges {
+  PullRange twoRanks;
+  PullRange more;
+};
+constexpr PullRange kNever;
+constexpr PullRanges kPulled[] = {
+    {kNever, kNever},                                   // broadcast
+    {{32U << 10U, 1U << 20U}, kNever},                  // all_gather
+    {kNever, kNever},                                   // gather
+    {kNever, {64U << 10U, SIZE_MAX}},                   // scatter
+    {{32U << 10U, 4U << 20U}, {64U << 10U, SIZE_MAX}},  // all_to_all
 };
 
 constexpr std::size_t kLastUpTo16Ranks = shm::kSmallSlot;
@@ -120,8 +126,8 @@ bool Selector::pulls(Movement movement, std::size_t bytes, int ranks) const noex
     case Blocks::AS_IS_BEST:
       break;
   }
-  const PullFrom& from = kPullFrom[static_cast<std::size_t>(movement)];
-  return bytes >= (ranks <= 2 ? from.twoRanks : from.more);
+  const PullRanges& ranges = kPulled[static_cast<std::size_t>(movement)];
+  return (ranks <= 2 ? ranges.twoRanks : ranges.more).has(bytes);
 }
 
 const AllreduceAlgorithm& Selector::allreduce(const Situation& s) const {

@@ -215,6 +215,7 @@ TEST(PullSelectionTest, CanBeForcedAndForbidden) {
   const Selector usual;
   EXPECT_FALSE(usual.pulls(Movement::ALL_TO_ALL, 1000, 2));
   EXPECT_TRUE(usual.pulls(Movement::ALL_TO_ALL, 1'000'000, 2));
+  EXPECT_FALSE(usual.pulls(Movement::BROADCAST, 1'000'000, 2)) << "both copy at the same time";
   EXPECT_FALSE(usual.pulls(Movement::BROADCAST, 1'000'000, 3)) << "slots are filled once for all";
   {
     const ScopedEnv pull("UNISONO_ALGO", "allreduce=flat,blocks=pull");
