@@ -3,6 +3,7 @@
 #include <atomic>
 #include <fcntl.h>
 #include <map>
+#include <unistd.h>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -209,6 +210,14 @@ class Monitor::Impl {
   void dismiss(int fd) noexcept {
     reactor().role.assertHeld();
     reactor().unwatch(fd);
+    if (const auto caller = callers_.find(fd); caller != callers_.end() && !spare_.valid()) {
+      // In one step: others would take a descriptor that is free for a moment.
+      UniqueFd socket = caller->second->socket().release();
+      if (::dup3(listener_.fd(), socket.get(), O_CLOEXEC) >= 0) {
+        spare_ = std::move(socket);
+        reactor().change(listener_.fd(), {.read = true});
+      }
+    }
     callers_.erase(fd);
     replaceSpare();
   }
@@ -238,8 +247,8 @@ class Monitor::Impl {
     reactor().change(listener_.fd(), {.read = true});  // if it was paused
   }
 
-  static UniqueFd openSpare() noexcept {
-    return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  UniqueFd openSpare() const noexcept {
+    return UniqueFd(::fcntl(listener_.fd(), F_DUPFD_CLOEXEC, 0));
   }
 
   LocalListener listener_;

@@ -47,6 +47,8 @@ class LocalSocket {
   pid_t peerPid() const noexcept;
   int fd() const noexcept { return fd_.get(); }
   bool valid() const noexcept { return fd_.valid(); }
+  /// Its descriptor, for another use.
+  UniqueFd release() noexcept { return std::move(fd_); }
 
  private:
   UniqueFd fd_;

@@ -352,6 +352,15 @@ TEST_F(PairTest, AbortEndsWhatIsUnderWay) {
   EXPECT_EQ(reasonOf<DistBackendError>([&] { work->wait(10s); }), Reason::ABORTED);
 }
 
+// Who unwinds because of the second call takes the data of the first along.
+TEST_F(PairTest, ACallThatIsRefusedLeavesNoOtherMessageUnderWay) {
+  std::vector<int> data = numbers(300'000, 0);
+  const WorkPtr sending = world[0].send(Tensor(data), 1);
+  world[1].abort(nullptr);
+  EXPECT_THROW(world[0].recv(Tensor(data), 1), DistBackendError);
+  EXPECT_TRUE(sending->isCompleted());
+}
+
 TEST_F(PairTest, ShutdownSendsWhatWasPosted) {
   std::vector<int> out = numbers(100'000, 1);
   std::vector<int> in(100'000);

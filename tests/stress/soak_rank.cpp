@@ -26,7 +26,6 @@ constexpr Milliseconds kTimeout = std::chrono::seconds(60);
 constexpr std::size_t kMostBytes = 3U << 20U;
 constexpr int kDeep = 1000;  // asynchronous operations at once, now and then
 constexpr int kWarmUp = 5;   // rounds until a process has all that it keeps
-constexpr std::int64_t kLateUs = 2'500'000;
 
 struct Broken : std::runtime_error {
   using std::runtime_error::runtime_error;

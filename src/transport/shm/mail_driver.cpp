@@ -107,22 +107,29 @@ Mail::~Mail() {
 }
 
 void Mail::post(const ParcelPtr& parcel, bool waits) {
+  std::exception_ptr failure;
   {
     const MutexLock lock(mutex_);
     if (closed_) {
       std::rethrow_exception(closed_);
     }
     if (const auto cause = segment_.cause()) {
-      std::rethrow_exception(errorFor(*cause, *parcel));
-    }
-    takeOn(parcel);
-    progress();
-    if (!waits && !open_.empty() && !driven_) {
-      callWorker();
+      // The caller may unwind now, and take the data of its other messages along.
+      failure = errorFor(*cause, *parcel);
+      failAll(*cause);
+    } else {
+      takeOn(parcel);
+      progress();
+      if (!waits && !open_.empty() && !driven_) {
+        callWorker();
+      }
     }
   }
   tellEnds();
   runCallbacks();
+  if (failure) {
+    std::rethrow_exception(failure);
+  }
 }
 
 void Mail::help(const Parcel& parcel, TimePoint until) {
