@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "collective/barrier.hpp"
+#include "collective/block_samples.hpp"
 #include "collective/reduce_scatter.hpp"
 #include "collective/shares.hpp"
 #include "store/expect.hpp"
@@ -12,29 +13,14 @@
 namespace unisono {
 namespace {
 
+using test::block;
+using test::Bytes;
+using test::everybody;
 using test::operate;
 using test::textOf;
 using test::ThreadWorld;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-using Bytes = std::vector<std::byte>;
-
-/// What rank `from` gives to rank `to`; a byte of it depends on both and on its place.
-Bytes block(int from, int to, std::size_t size) {
-  Bytes bytes(size);
-  for (std::size_t i = 0; i < size; ++i) {
-    bytes[i] =
-        static_cast<std::byte>(static_cast<std::size_t>(from * 31 + to * 7) + i * 3 + i / 251);
-  }
-  return bytes;
-}
-
-std::vector<int> everybody(int ranks) {
-  std::vector<int> all(static_cast<std::size_t>(ranks));
-  std::iota(all.begin(), all.end(), 0);
-  return all;
-}
 
 class BlocksTest : public ::testing::TestWithParam<int> {
  protected:

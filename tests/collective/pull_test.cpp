@@ -1,7 +1,7 @@
 // Blocks that are read in the memory of who gives them, and what happens when they cannot be.
 #include <gmock/gmock.h>
-#include <numeric>
 
+#include "collective/block_samples.hpp"
 #include "collective/blocks.hpp"
 #include "collective/selection.hpp"
 #include "store/expect.hpp"
@@ -12,29 +12,14 @@ namespace unisono {
 namespace {
 
 using test::announcement;
+using test::block;
+using test::Bytes;
+using test::everybody;
 using test::ScopedEnv;
 using test::textOf;
 using test::ThreadWorld;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-using Bytes = std::vector<std::byte>;
-
-/// What rank `from` gives to rank `to`; a byte of it depends on both and on its place.
-Bytes block(int from, int to, std::size_t size) {
-  Bytes bytes(size);
-  for (std::size_t i = 0; i < size; ++i) {
-    bytes[i] =
-        static_cast<std::byte>(static_cast<std::size_t>(from * 31 + to * 7) + i * 3 + i / 251);
-  }
-  return bytes;
-}
-
-std::vector<int> everybody(int ranks) {
-  std::vector<int> all(static_cast<std::size_t>(ranks));
-  std::iota(all.begin(), all.end(), 0);
-  return all;
-}
 
 shm::Place at(const void* data) {
   return {.block = shm::kOwnMemory, .offset = reinterpret_cast<std::uint64_t>(data)};

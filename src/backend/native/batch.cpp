@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <utility>
 
 namespace unisono {
 namespace {
 
-// Below this an all_reduce takes longer to agree than to move bytes; fused, each byte is copied
-// twice more.
+// Fused, each byte is copied twice more: worth it only where agreeing takes longer than copying.
+// A guess, not measured.
 constexpr std::size_t kMostFused = std::size_t{32} * 1024;
 
 bool mayBeFused(const CollectiveArgs& args) {
@@ -48,17 +49,25 @@ class JointWork final : public Work {
     if (running_.fetch_sub(1, std::memory_order_acq_rel) > 1) {
       return;
     }
-    TensorList outputs;
+    try {
+      finish(nullptr, outputs());
+    } catch (...) {  // what a part failed with, or no memory for the list: who waits must be told
+      finish(std::current_exception());
+    }
+  }
+
+  /// Of all parts. Throws what the first of them has failed with.
+  TensorList outputs() const {
+    TensorList all;
     for (const WorkPtr& part : parts_) {
-      if (std::exception_ptr failure = part->exception()) {
-        finish(std::move(failure));
-        return;
+      if (const std::exception_ptr failure = part->exception()) {
+        std::rethrow_exception(failure);
       }
       for (const Tensor& output : part->result()) {
-        outputs.append(output);
+        all.append(output);
       }
     }
-    finish(nullptr, std::move(outputs));
+    return all;
   }
 
   const std::vector<WorkPtr> parts_;
