@@ -22,14 +22,17 @@ class RetryPause final : public Waitable {
 }  // namespace detail
 
 /// Calls `attempt` until it returns true; false when the deadline passes first. The first
-/// attempt is made in any case, and each may itself take until the deadline.
+/// attempt is made in any case, no other begins after the deadline, and each may itself take
+/// until then.
 template <typename Attempt>
 bool retryUntil(Attempt&& attempt, const WaitContext& context, Backoff& backoff) {
   detail::RetryPause pause;
+  bool first = true;
   const auto next = [&] {
-    if (!pause.isOver()) {
+    if (!pause.isOver() || (!first && context.deadline.expired(context.clock))) {
       return false;
     }
+    first = false;
     if (attempt()) {
       return true;
     }

@@ -49,8 +49,24 @@ TEST(RetryTest, PausesLongerAndLongerUntilTheDeadline) {
   EXPECT_GE(elapsedSince(start), Milliseconds(100));
   EXPECT_LT(elapsedSince(start), Milliseconds(600));
   ASSERT_GE(attempts.size(), 2U);
-  EXPECT_LE(attempts.size(), 5U);  // at 0, 10, 30 and 70 ms, and perhaps at the end
+  EXPECT_LE(attempts.size(), 4U);  // at 0, 10, 30 and 70 ms
   EXPECT_GE(attempts[1] - attempts[0], Milliseconds(10));
+}
+
+TEST(RetryTest, BeginsNoAttemptAfterTheDeadline) {
+  SeededRng rng(1);
+  Backoff backoff({.initial = Milliseconds(1), .spread = 0.0}, rng);
+  int attempts = 0;
+  const WaitContext context = within(Milliseconds(20));
+  const auto takeAllTheTime = [&] {
+    ++attempts;
+    TimerWaitable(Milliseconds(25)).sleep(Milliseconds(25));
+    return false;
+  };
+
+  EXPECT_FALSE(retryUntil(takeAllTheTime, context, backoff));
+
+  EXPECT_EQ(attempts, 1);
 }
 
 }  // namespace
