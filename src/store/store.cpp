@@ -22,6 +22,29 @@ UNISONO_KNOB(
                            .hint = "use a TCPStore or HashStore, which offer every operation"});
 }
 
+// Until when the thread is in a call that is made of others; null when it is in none.
+thread_local const Deadline* callEnds = nullptr;
+
+/// Gives the calls that one call is made of a deadline in common: while it lives, timeout() tells
+/// this thread no more than is left. Others may be using the same store, so its timeout stays.
+class OneDeadline {
+ public:
+  explicit OneDeadline(Milliseconds timeout)
+      : deadline_(Deadline::after(timeout)), outer_(callEnds) {
+    callEnds = outer_ != nullptr && *outer_ < deadline_ ? outer_ : &deadline_;
+  }
+  ~OneDeadline() { callEnds = outer_; }
+  OneDeadline(const OneDeadline&) = delete;
+  OneDeadline& operator=(const OneDeadline&) = delete;
+
+  bool expired() const noexcept { return deadline_.expired(); }
+  Milliseconds remaining() const noexcept { return deadline_.remaining(); }
+
+ private:
+  const Deadline deadline_;
+  const Deadline* const outer_;
+};
+
 }  // namespace
 
 Milliseconds checkedTimeout(Milliseconds timeout) {
@@ -50,7 +73,8 @@ Store::Store() : state_(new State{defaultTimeout().count()}) {}
 Store::~Store() = default;
 
 std::chrono::milliseconds Store::timeout() const {
-  return Milliseconds(state_->timeoutMs.load(std::memory_order_relaxed));
+  const Milliseconds own(state_->timeoutMs.load(std::memory_order_relaxed));
+  return callEnds == nullptr ? own : std::min(own, callEnds->remaining());
 }
 
 void Store::setTimeout(std::chrono::milliseconds timeout) {
@@ -81,6 +105,7 @@ Store::Swap Store::trySwap(std::string_view key, BytesView expected, BytesView d
 }
 
 std::int64_t Store::deletePrefix(std::string_view prefix) {
+  const OneDeadline deadline(timeout());
   std::int64_t deleted = 0;
   for (const std::string& key : listKeys()) {
     if (key.starts_with(prefix) && deleteKey(key)) {
@@ -96,10 +121,12 @@ std::vector<std::string> Store::listKeys() {
 
 void Store::append(std::string_view key, BytesView value) {
   const std::string name(key);
+  const Milliseconds limit = timeout();
+  const OneDeadline deadline(limit);
   Bytes expected = check({name}) ? get(key) : Bytes{};
   // That the new value came back does not mean that it was stored: another may have appended the
   // same at the same moment. Only where the store cannot tell it has to be taken for that.
-  for (const Deadline deadline = Deadline::after(timeout());;) {
+  for (;;) {
     Bytes desired = expected;
     desired.insert(desired.end(), value.begin(), value.end());
     auto [now, stored] = trySwap(key, expected, desired);
@@ -108,7 +135,7 @@ void Store::append(std::string_view key, BytesView value) {
     }
     if (deadline.expired()) {
       throw DistStoreError({.reason = Reason::TIMEOUT,
-                            .what = str("append timeout after ", timeout().count(),
+                            .what = str("append timeout after ", limit.count(),
                                         "ms: others kept changing key ", key),
                             .op = "append"});
     }
@@ -122,6 +149,7 @@ void Store::append(std::string_view key, std::string_view value) {
 }
 
 std::vector<Bytes> Store::multiGet(std::span<const std::string> keys) {
+  const OneDeadline deadline(timeout());
   wait(keys, timeout());
   std::vector<Bytes> values;
   values.reserve(keys.size());
@@ -133,6 +161,7 @@ std::vector<Bytes> Store::multiGet(std::span<const std::string> keys) {
 
 void Store::multiSet(std::span<const std::string> keys, std::span<const Bytes> values) {
   checkSameSize(keys, values);
+  const OneDeadline deadline(timeout());
   for (std::size_t i = 0; i < keys.size(); ++i) {
     set(keys[i], values[i]);
   }
@@ -156,13 +185,25 @@ std::int64_t Store::queueLen(std::string_view) {
 
 void Store::barrier(std::string_view key, std::int64_t worldSize,
                     std::chrono::milliseconds timeout) {
-  checkedTimeout(timeout);
+  const OneDeadline deadline(checkedTimeout(timeout));
   const std::string members = str(key, "/num_members");
   const std::string last = str(key, "/last_member");
-  if (add(members, 1) >= worldSize) {
-    set(last, std::string_view("1"));
+  try {
+    if (add(members, 1) >= worldSize) {
+      set(last, std::string_view("1"));
+    }
+    wait({last}, deadline.remaining());
+  } catch (const DistStoreError& error) {
+    if (error.reason() != Reason::TIMEOUT) {
+      throw;
+    }
+    ErrorFacts facts = error.facts();  // of what was left of the timeout
+    facts.what = str("barrier timeout after ", timeout.count(), "ms, key: ", shownKey(key), ". ",
+                     facts.what);
+    facts.op = "barrier";
+    facts.elapsed = timeout;
+    throw DistStoreError(facts);
   }
-  wait({last}, timeout);
 }
 
 StoreTimeoutGuard::StoreTimeoutGuard(Store& store, std::chrono::milliseconds timeout)

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "unisono/base/error.hpp"
+#include "unisono/store/prefix_store.hpp"
 #include "unisono/store/tcp_store.hpp"
 
 #include "base/bytes.hpp"
@@ -117,6 +118,19 @@ TEST_P(ServerFaultTest, ATimeoutOfZeroEndsSoonWhileTheServerIsStopped) {
     EXPECT_EQ(reasonOf([&] { call(client); }), Reason::TIMEOUT);
     EXPECT_LT(std::chrono::steady_clock::now() - start, 1500ms);
   });
+}
+
+TEST_P(ServerFaultTest, APrefixedBarrierObeysItsOwnTimeoutWhileTheServerIsStopped) {
+  const std::shared_ptr<TCPStore> client = connect(20s);
+  PrefixStore prefixed("p", client);
+  server.stop();
+  const auto start = std::chrono::steady_clock::now();
+
+  EXPECT_THAT(textOf([&] { prefixed.barrier("b", 2, 150ms); }),
+              AllOf(HasSubstr("barrier timeout after 150ms, key: b"), HasSubstr("not answer")));
+
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 10s) << "the store's own timeout is 20 s";
+  EXPECT_EQ(client->timeout(), 20s) << "it is as it was";
 }
 
 TEST_P(ServerFaultTest, TheSameClientGoesOnWhenTheServerDoes) {
