@@ -145,6 +145,8 @@ TCPStore::TCPStore(std::string host, const TCPStoreOptions& options)
   }
 }
 
+TCPStore::TCPStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
 TCPStore::~TCPStore() {
   if (impl_->madeIn.inChild()) {
     static_cast<void>(impl_.release());  // the parent's: its locks may have been held
@@ -302,13 +304,18 @@ void TCPStore::barrier(std::string_view key, std::int64_t worldSize,
 
 std::shared_ptr<Store> TCPStore::clone() {
   const Inside inside(*impl_);
-  impl_->client->requireNotLost();  // or it would look for a server that has gone
-  return std::make_shared<TCPStore>(impl_->server ? impl_->server->address().hostText() : host(),
-                                    TCPStoreOptions{.port = port(),
-                                                    .waitWorkers = false,
-                                                    .timeout = timeout(),
-                                                    .useLibUV = impl_->options.useLibUV,
-                                                    .syncWrites = impl_->options.syncWrites});
+  auto twin = std::make_unique<Impl>();
+  twin->client = impl_->client->twin(timeout());
+  twin->host = impl_->server ? impl_->server->address().hostText() : host();
+  twin->port = port();
+  twin->options = {.port = port(),
+                   .waitWorkers = false,
+                   .timeout = timeout(),
+                   .useLibUV = impl_->options.useLibUV,
+                   .syncWrites = impl_->options.syncWrites};
+  const std::shared_ptr<TCPStore> store(new TCPStore(std::move(twin)));
+  store->setTimeout(timeout());
+  return store;
 }
 
 const std::string& TCPStore::host() const noexcept {

@@ -206,6 +206,29 @@ TEST_P(ServerFaultTest, TheDeathOfTheServerEndsAllWaitsAtOnce) {
   EXPECT_EQ(textOf<DistNetworkError>([&] { client->clone(); }), first);
 }
 
+TEST_P(ServerFaultTest, ACloneMadeAfterTheDeathOfTheServerIsRefusedSoon) {
+  const auto client = connect(20s);
+  server.kill();
+  const auto start = std::chrono::steady_clock::now();
+
+  EXPECT_EQ(reasonOf<DistNetworkError>([&] { client->clone(); }), Reason::STORE_LOST);
+  EXPECT_EQ(reasonOf<DistNetworkError>([&] { client->numKeys(); }), Reason::STORE_LOST);
+
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 10s) << "the store's own timeout is 20 s";
+}
+
+TEST_P(ServerFaultTest, AStoreThatGoesDoesNotWaitForItsClone) {
+  auto client = connect(50s);
+  server.stop();
+  BlockedCall cloning([raw = client.get()] { return raw->clone(); });
+  const auto start = std::chrono::steady_clock::now();
+
+  client.reset();
+
+  EXPECT_EQ(reasonOf<DistError>([&] { cloning.result(); }), Reason::SHUTDOWN);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 20s);
+}
+
 TEST_P(ServerFaultTest, TheDeathOfAStoppedServerIsNoticedAtOnce) {
   const auto client = connect(300ms);
   server.stop();

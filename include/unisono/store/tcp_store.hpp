@@ -93,6 +93,7 @@ class UNISONO_API TCPStore final : public Store {
 
  private:
   struct Impl;
+  explicit TCPStore(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 

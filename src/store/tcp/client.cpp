@@ -66,9 +66,11 @@ void confirmWrites(Connection& connection) noexcept {
 }  // namespace
 
 StoreClient::StoreClient(Options options, Milliseconds connectTimeout)
+    : StoreClient(options,
+                  dial(options.host, options.port, Call("connect", {}, connectTimeout))) {}
+
+StoreClient::StoreClient(Options options, std::unique_ptr<Connection> first)
     : options_(std::move(options)) {
-  const Call call("connect", {}, connectTimeout);
-  std::unique_ptr<Connection> first = dial(options_.host, options_.port, call);
   traits_ = first->traits;
   socketText_ = str("SocketImpl(fd=", first->socket().fd(),
                     ", addr=", first->socket().localAddress().textForRepr(),
@@ -151,14 +153,27 @@ Call StoreClient::untilClosing(Call call) const {
   return call;
 }
 
+/// Where a server was before: when nobody listens there now, it is gone.
+std::unique_ptr<Connection> StoreClient::connectAgain(const Call& call) {
+  std::unique_ptr<Connection> made = redial(options_.host, options_.port, untilClosing(call));
+  if (made->native() != traits_.native) {
+    throw DistNetworkError({.reason = Reason::STORE_LOST,
+                            .what = str("another server than before answers at ", made->place()),
+                            .op = std::string(call.op)});
+  }
+  return made;
+}
+
+std::unique_ptr<StoreClient> StoreClient::twin(Milliseconds timeout) {
+  requireNotLost();
+  const Call call("clone", {}, timeout);
+  std::unique_ptr<Connection> first = watched([&] { return connectAgain(call); });
+  return std::unique_ptr<StoreClient>(new StoreClient(options_, std::move(first)));
+}
+
 void StoreClient::connectSlot(Slot& slot, const Call& call) {
   try {
-    std::unique_ptr<Connection> made = redial(options_.host, options_.port, untilClosing(call));
-    if (made->native() != traits_.native) {
-      throw DistNetworkError({.reason = Reason::STORE_LOST,
-                              .what = str("another server than before answers at ", made->place()),
-                              .op = std::string(call.op)});
-    }
+    std::unique_ptr<Connection> made = connectAgain(call);
     const MutexLock lock(mutex_);
     if (closing_) {  // shutdown() has been here and could not see this connection
       Gate::refuse("TCPStore");

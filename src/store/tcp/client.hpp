@@ -80,8 +80,8 @@ class StoreClient {
   std::string pop(const std::string& key, Milliseconds timeout);
   void barrier(const std::string& key, std::int64_t worldSize, Milliseconds timeout);
 
-  /// Throws what every call throws once the store is lost.
-  void requireNotLost() UNISONO_EXCLUDES(mutex_);
+  /// Another client of the same server; throws STORE_LOST when that is gone.
+  std::unique_ptr<StoreClient> twin(Milliseconds timeout) UNISONO_EXCLUDES(mutex_);
 
   /// Ends the calls inside, with SHUTDOWN; later ones fail at once.
   void shutdown() noexcept;
@@ -118,7 +118,11 @@ class StoreClient {
     Slot& slot_;
   };
 
+  StoreClient(Options options, std::unique_ptr<Connection> first);
+
   // Connections (client.cpp).
+  std::unique_ptr<Connection> connectAgain(const Call& call);
+  void requireNotLost() UNISONO_EXCLUDES(mutex_);
   Slot& take(const Call& call, Purpose purpose) UNISONO_EXCLUDES(mutex_);
   Slot* freeSlot(Purpose purpose) UNISONO_REQUIRES(mutex_);
   void connectSlot(Slot& slot, const Call& call) UNISONO_EXCLUDES(mutex_);
