@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kMostUnacknowledged = 4096;
 
 // Threads beyond this many wait for a connection to become free; those that wait for others leave
-// some to those that do not.
+// some to those that do not. Those at a barrier come on top.
 constexpr std::size_t kMostConnections = 256;
 constexpr std::size_t kMostWaiting = kMostConnections - 16;
 
@@ -66,8 +66,7 @@ void confirmWrites(Connection& connection) noexcept {
 }  // namespace
 
 StoreClient::StoreClient(Options options, Milliseconds connectTimeout)
-    : StoreClient(options,
-                  dial(options.host, options.port, Call("connect", {}, connectTimeout))) {}
+    : StoreClient(options, dial(options.host, options.port, Call("connect", {}, connectTimeout))) {}
 
 StoreClient::StoreClient(Options options, std::unique_ptr<Connection> first)
     : options_(std::move(options)) {
@@ -95,17 +94,20 @@ StoreClient::~StoreClient() {
 StoreClient::Slot* StoreClient::freeSlot(Purpose purpose) {
   Slot* free = nullptr;
   std::size_t waiting = 0;
+  std::size_t arrived = 0;
   for (Slot& slot : slots_) {
     if (slot.dirty) {  // only this one may be used, see the head of client.hpp
       return slot.busy ? nullptr : &slot;
     }
     free = free == nullptr && !slot.busy ? &slot : free;
-    waiting += slot.waits ? 1 : 0;
+    waiting += slot.busy && slot.purpose == Purpose::WAIT ? 1 : 0;
+    arrived += slot.busy && slot.purpose == Purpose::ARRIVE ? 1 : 0;
   }
   if (purpose == Purpose::WAIT && waiting >= kMostWaiting) {
     return nullptr;
   }
-  if (free == nullptr && slots_.size() < kMostConnections) {
+  const bool more = purpose == Purpose::ARRIVE || slots_.size() - arrived < kMostConnections;
+  if (free == nullptr && more) {
     free = &slots_.emplace_back();
   }
   return free;
@@ -137,7 +139,7 @@ StoreClient::Slot& StoreClient::take(const Call& call, Purpose purpose) {
            .op = std::string(call.op)});
     }
     slot->busy = true;
-    slot->waits = purpose == Purpose::WAIT;
+    slot->purpose = purpose;
     slot->dirty = slot->dirty || purpose == Purpose::WRITE;
   }
   if (!slot->connection) {
@@ -187,11 +189,11 @@ void StoreClient::connectSlot(Slot& slot, const Call& call) {
 
 void StoreClient::giveBack(Slot& slot) noexcept {
   const MutexLock lock(mutex_);
-  if (!slot.connection || slot.connection->broken()) {
+  const bool surplus = slots_.size() > kMostConnections && !slot.dirty;
+  if (!slot.connection || slot.connection->broken() || surplus) {
     slots_.remove_if([&](const Slot& other) { return &other == &slot; });
   } else {
     slot.busy = false;
-    slot.waits = false;
   }
   changed_.notifyAll();
 }

@@ -3,7 +3,8 @@
 // Several threads may be inside at once. Each takes a connection for as long as it
 // needs it; a further one is opened when all are taken, so that a thread that waits
 // holds up nobody. There is a limit, but only waiting calls come up against it: who
-// would end their waiting always finds a connection.
+// would end their waiting always finds a connection. To arrive at a barrier is to end
+// the waiting of others, so those who are there are not counted.
 //
 // Read-your-writes: a write that has returned is seen by every later call on this
 // object, whichever connection that uses. Writes are not waited for, so a connection
@@ -92,13 +93,13 @@ class StoreClient {
 
  private:
   /// What a connection is taken for.
-  enum class Purpose : std::uint8_t { ASK, WRITE, WAIT };
+  enum class Purpose : std::uint8_t { ASK, WRITE, WAIT, ARRIVE };
 
   struct Slot {
     std::unique_ptr<Connection> connection;  // null while it is being opened
     bool busy = true;
     bool dirty = false;
-    bool waits = false;  // for others, perhaps for long
+    Purpose purpose = Purpose::ASK;  // while busy
   };
 
   /// A connection taken for one call.

@@ -215,7 +215,7 @@ void StoreClient::barrier(const std::string& key, std::int64_t worldSize, Millis
       throwBarrierTimeout(std::string_view(key).substr(1), worldSize, timeout, lease->place());
     }
   };
-  during(call, body, Purpose::WAIT);
+  during(call, body, Purpose::ARRIVE);
 }
 
 /// Throws the error of a wait whose timeout passed.
