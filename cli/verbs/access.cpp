@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fnmatch.h>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -94,6 +95,20 @@ std::optional<std::string> unlessVanished(Store& store, const std::string& key, 
   return value.empty() && !store.check({key}) ? std::nullopt : std::optional(std::move(value));
 }
 
+/// The values of keys, in one request; DistStoreError (TIMEOUT) when one of them has none.
+std::vector<std::optional<std::string>> tryBatch(Store& store, std::span<const std::string> keys) {
+  if (!store.check(keys)) {
+    throw DistStoreError({.reason = Reason::TIMEOUT, .what = "a key has vanished"});
+  }
+  const StoreTimeoutGuard guard(store, std::min(store.timeout(), kVanished));
+  const std::vector<Bytes> got = store.multiGet(keys);
+  std::vector<std::optional<std::string>> values;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    values.push_back(unlessVanished(store, keys[i], textOf(got[i])));
+  }
+  return values;
+}
+
 }  // namespace
 
 std::optional<std::string> tryGet(Store& store, const std::string& key) {
@@ -125,23 +140,19 @@ std::vector<std::optional<std::string>> tryGetAll(Store& store, std::span<const 
   values.reserve(keys.size());
   for (std::size_t start = 0; start < keys.size(); start += kBatch) {
     const auto batch = keys.subspan(start, std::min(kBatch, keys.size() - start));
+    // What a batch brought before it failed must not stay: it would shift what comes after it.
+    std::vector<std::optional<std::string>> some;
     try {
-      if (!store.check(batch)) {
-        throw DistStoreError({.reason = Reason::TIMEOUT, .what = "a key has vanished"});
-      }
-      const StoreTimeoutGuard guard(store, std::min(store.timeout(), kVanished));
-      const std::vector<Bytes> got = store.multiGet(batch);
-      for (std::size_t i = 0; i < got.size(); ++i) {
-        values.push_back(unlessVanished(store, batch[i], textOf(got[i])));
-      }
+      some = tryBatch(store, batch);
     } catch (const DistStoreError& error) {
       if (error.reason() != Reason::TIMEOUT && error.reason() != Reason::LIMIT) {
         throw;
       }
       for (const std::string& key : batch) {
-        values.push_back(tryGet(store, key));
+        some.push_back(tryGet(store, key));
       }
     }
+    std::move(some.begin(), some.end(), std::back_inserter(values));
   }
   return values;
 }

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
+import socketserver
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -124,3 +127,39 @@ def push(endpoint: str, *queues: str) -> None:
             raw.sendall(2 * (b"\x0e" + blob(f"/{queue}") + blob("element")))
         raw.sendall(b"\x0d" + (7).to_bytes(4, "little"))  # PING: all before it has been done
         assert raw.recv(4, socket.MSG_WAITALL) == (7).to_bytes(4, "little")
+
+
+def check_of(key: str) -> bytes:
+    """The request that asks whether one key is there."""
+    name = f"/{key}".encode()
+    return b"\x05" + (1).to_bytes(8, "little") + len(name).to_bytes(8, "little") + name
+
+
+@contextmanager
+def losing(endpoint: str, request: bytes) -> Iterator[str]:
+    """The endpoint of a relay to a server, which loses `request` the first time that it comes."""
+    host, port = endpoint.removeprefix("tcp://").split(":")
+    lost = threading.Event()
+
+    class Relay(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            near: socket.socket = self.request
+            with socket.create_connection((host, int(port)), timeout=PATIENCE) as far:
+                while True:
+                    for source in select.select([near, far], [], [], PATIENCE)[0]:
+                        data = source.recv(65536)
+                        if not data:
+                            return
+                        if source is near and data.endswith(request) and not lost.is_set():
+                            lost.set()
+                            data = data.removesuffix(request)
+                        (far if source is near else near).sendall(data)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Relay) as relay:
+        relay.daemon_threads = True
+        threading.Thread(target=relay.serve_forever, daemon=True).start()
+        try:
+            yield f"tcp://127.0.0.1:{relay.server_address[1]}"
+        finally:
+            relay.shutdown()
+    assert lost.is_set(), "the request never came"

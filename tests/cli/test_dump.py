@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import NEEDS_PROGRAM, PATIENCE, ROOT, Client, assert_one_line, push
+from tests.cli.program import (
+    NEEDS_PROGRAM,
+    PATIENCE,
+    ROOT,
+    Client,
+    assert_one_line,
+    check_of,
+    losing,
+    push,
+)
 
 pytestmark = NEEDS_PROGRAM
 
@@ -78,6 +87,21 @@ def test_many_keys_come_back(store: Client, tmp_path: Path) -> None:
     assert store.out("load", str(file)) == "loaded 3000 keys\n"
     assert store.raw("dump", "-").count(b"\n") == 3002
     assert store.out("get", "k2999") == "v2999\n"
+
+
+def test_every_key_keeps_its_value_when_an_answer_is_lost(store: Client) -> None:
+    """Of a value that is empty it is asked whether it is there, behind the values of others."""
+    for key, value in (("a", "1"), ("b", ""), ("c", "3")):
+        store.run("set", key, value)
+
+    with losing(store.endpoint, check_of("b")) as endpoint:
+        lines = Client(endpoint).raw("dump", "-").splitlines()[1:-1]
+
+    assert {line["key"]: line["value"] for line in map(json.loads, lines)} == {
+        "a": "1",
+        "b": "",
+        "c": "3",
+    }
 
 
 @pytest.mark.parametrize("at", range(0, 180, 9))
