@@ -23,8 +23,11 @@ namespace {
 
 /// In the child: becomes the program, with its output in `outputFd`, or ends with 127.
 [[noreturn]] void become(const char* program, const std::vector<char*>& words, int outputFd,
-                         const std::function<void()>& before) {
+                         const std::function<void()>& before, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) {  // it was gone before: nobody will be told of its death
+    ::_exit(127);
+  }
   if (before) {
     before();
   }
@@ -52,9 +55,10 @@ Process::Process(const std::string& program, std::vector<std::string> words,
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
     throw DistError({.reason = Reason::RESOURCE, .what = str("no pipe: ", errnoDetail(errno))});
   }
+  const pid_t parent = ::getpid();
   pid_ = ::fork();
   if (pid_ == 0) {
-    become(program.c_str(), arguments, ends[1], before);
+    become(program.c_str(), arguments, ends[1], before, parent);
   }
   ::close(ends[1]);
   output_ = UniqueFd(ends[0]);

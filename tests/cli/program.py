@@ -9,7 +9,8 @@ import socket
 import socketserver
 import subprocess
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,22 @@ NAMES_A_STORE = ("UNISONO_STORE", "MASTER_ADDR", "MASTER_PORT")
 def environment(**more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in NAMES_A_STORE}
     return {**kept, **more}
+
+
+def wait_until(what: str, there: Callable[[], bool]) -> None:
+    """Looks again and again; what never comes fails the test."""
+    deadline = time.monotonic() + PATIENCE
+    while not there():
+        assert time.monotonic() < deadline, f"waited {PATIENCE:.0f} s for {what}"
+        time.sleep(0.005)
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended, even if nobody has asked for its exit code."""
+    try:
+        return "State:\tZ" in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:

@@ -8,12 +8,24 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.program import PROGRAM, assert_one_line, run, serving
+from tests.cli.program import (
+    NEEDS_PROGRAM,
+    PATIENCE,
+    PROGRAM,
+    assert_one_line,
+    is_gone,
+    run,
+    serving,
+    wait_until,
+)
+
+pytestmark = NEEDS_PROGRAM
 
 QUICK = ("--rounds", "2", "--seconds", "0.02", "--clients", "1,3")
 
@@ -132,15 +144,13 @@ def test_leaves_nothing_running() -> None:
         [PROGRAM, "store", "bench", "--seconds", "30", "--clients", "1"], stdout=subprocess.DEVNULL
     ) as measuring:
         children = Path(f"/proc/{measuring.pid}/task/{measuring.pid}/children")
-        while not (servers := children.read_text().split()):
-            pass
+        wait_until("its server", lambda: children.read_text() != "")
+        servers = [int(pid) for pid in children.read_text().split()]
         measuring.kill()
-        measuring.wait()
+        measuring.wait(timeout=PATIENCE)
 
     for server in servers:
-        while (status := Path(f"/proc/{server}/status")).exists():
-            if "State:\tZ" in status.read_text():
-                break
+        wait_until("the end of its server", partial(is_gone, server))
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from tests.cli.program import (
     PROGRAM,
     Client,
     environment,
+    wait_until,
 )
 
 pytestmark = NEEDS_PROGRAM
@@ -70,8 +71,7 @@ def test_colours_only_where_they_are_wanted(store: Client) -> None:
 @pytest.mark.parametrize("arguments", [("watch",), ("wait", "never"), ("get", "x", "--wait", "60")])
 def test_ctrl_c_ends_it_at_once_with_130(store: Client, arguments: tuple[str, ...]) -> None:
     with store.started(*arguments) as process:
-        while store.json("stats")["connections"] < 2:
-            pass
+        wait_until("a second connection", lambda: store.json("stats")["connections"] >= 2)
         start = time.monotonic()
         process.send_signal(signal.SIGINT)
         _, complaint = process.communicate(timeout=PATIENCE)
@@ -95,10 +95,11 @@ def test_ctrl_c_ends_it_while_it_connects_or_reads() -> None:
 
 
 def wait_until_it_handles_signals(pid: int) -> None:
-    caught = 0
-    while not caught & (1 << (signal.SIGINT - 1)):
+    def handles() -> bool:
         status = Path(f"/proc/{pid}/status").read_text()
-        caught = int(status.split("SigCgt:")[1].split()[0], 16)
+        return bool(int(status.split("SigCgt:")[1].split()[0], 16) & (1 << (signal.SIGINT - 1)))
+
+    wait_until("a handler of SIGINT", handles)
 
 
 def test_watch_ends_with_its_reader_although_nothing_changes(store: Client) -> None:
@@ -146,7 +147,12 @@ def test_a_closed_pipe_is_no_reason_to_complain(arguments: tuple[str, ...]) -> N
 def test_a_full_disk_is_told() -> None:
     with Path("/dev/full").open("w") as full:
         result = subprocess.run(
-            [str(PROGRAM), "info"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            [str(PROGRAM), "info"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
         )
 
     assert result.returncode == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cli.program import NEEDS_PROGRAM, Client
+from tests.cli.program import NEEDS_PROGRAM, Client, wait_until
 
 pytestmark = NEEDS_PROGRAM
 
@@ -39,11 +39,7 @@ def test_stats_tell_of_a_server_of_ours(store: Client) -> None:
 
 def test_stats_count_those_who_wait(store: Client) -> None:
     with store.started("wait", "never"):
-        waits = 0
-        while waits == 0:
-            waits = store.json("stats")["waits"]
-
-    assert waits == 1
+        wait_until("its wait", lambda: store.json("stats")["waits"] == 1)
 
 
 def test_stats_of_others_say_what_can_be_known(any_store: Client) -> None:
