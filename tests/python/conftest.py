@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import faulthandler
 import importlib
 import importlib.util
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-# Longer than any test may take; then the stacks are shown and the run ends.
-WATCHDOG = 180.0
 # No program of a test takes longer, unless it hangs.
 PATIENCE = 60.0
 
@@ -50,13 +47,6 @@ def on_torch(item: pytest.Item) -> bool:
     return isinstance(item, pytest.Function) and (
         getattr(item, "callspec", None) is not None and item.callspec.params.get("dist") == "torch"
     )
-
-
-@pytest.fixture(autouse=True)
-def _watchdog() -> Iterator[None]:
-    faulthandler.dump_traceback_later(WATCHDOG, exit=True)
-    yield
-    faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture(params=["unisono", "torch"])
