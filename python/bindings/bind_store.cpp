@@ -1,4 +1,7 @@
 // The class Store: everything that all stores have.
+#include "unisono/store/prefix_store.hpp"
+
+#include "base/str.hpp"
 #include "bindings/bind.hpp"
 #include "bindings/convert.hpp"
 #include "bindings/gil.hpp"
@@ -136,13 +139,30 @@ void bindKeys(Class& type) {
           "The keys that users set, in no particular order.");
 }
 
+/// A wait that names no timeout. To a store written in Python, which may lie below prefixes, it
+/// goes without one: its wait() need not take any.
+void waitAsUsual(Store& store, std::vector<std::string> keys) {
+  Store* at = &store;
+  while (const auto* prefixed = dynamic_cast<const PrefixStore*>(at)) {
+    for (std::string& key : keys) {
+      key = str(prefixed->prefix(), "/", key);
+    }
+    at = prefixed->underlyingStore().get();
+  }
+  if (auto* python = dynamic_cast<PythonStore*>(at)) {
+    python->wait(keys);
+  } else {
+    at->wait(keys, at->timeout());
+  }
+}
+
 void bindWaits(Class& type) {
   type.def(
           "wait",
           [](Self self, TextsArg keys) {
             const std::vector<std::string> names = toStrings(keys, "keys");
             Store& store = self.offering("wait");
-            withoutLock([&] { store.wait(names, store.timeout()); });
+            withoutLock([&] { waitAsUsual(store, names); });
           },
           nb::arg("keys"), "Waits until all `keys` are set.")
       .def(
@@ -182,8 +202,7 @@ void bindMany(Class& type) {
             const std::vector<std::string> names = toStrings(keys, "keys");
             const std::vector<Bytes> values = withoutLock([&] {
               PythonStore* const python = self.python();
-              return python != nullptr ? python->Store::multiGet(names)
-                                       : self.store()->multiGet(names);
+              return python != nullptr ? python->getEach(names) : self.store()->multiGet(names);
             });
             nb::list list;
             for (const Bytes& value : values) {

@@ -118,6 +118,11 @@ void PythonStore::wait(std::span<const std::string> keys, std::chrono::milliseco
   ask({"wait"}, toList(keys), toTimedelta(timeout));
 }
 
+void PythonStore::wait(std::span<const std::string> keys) {
+  const HeldLock lock;
+  ask({"wait"}, toList(keys));
+}
+
 std::int64_t PythonStore::numKeys() {
   const HeldLock lock;
   return wholeFrom(ask({"num_keys", "getNumKeys"}), "num_keys");
@@ -138,9 +143,20 @@ void PythonStore::append(std::string_view key, BytesView value) {
   ask({"append"}, toPython(key), toPython(value));
 }
 
+std::vector<Bytes> PythonStore::getEach(std::span<const std::string> keys) {
+  if (has("wait")) {
+    wait(keys);
+  }
+  std::vector<Bytes> values;
+  for (const std::string& key : keys) {
+    values.push_back(get(key));
+  }
+  return values;
+}
+
 std::vector<Bytes> PythonStore::multiGet(std::span<const std::string> keys) {
   if (!has("multi_get")) {
-    return Store::multiGet(keys);
+    return getEach(keys);
   }
   const HeldLock lock;
   const nb::object values = ask({"multi_get"}, toList(keys));

@@ -30,6 +30,8 @@ class PythonStore final : public Store {
   bool deleteKey(std::string_view key) override;
   bool check(std::span<const std::string> keys) override;
   void wait(std::span<const std::string> keys, std::chrono::milliseconds timeout) override;
+  /// For a call that names no timeout: how long it waits is for the class to say.
+  void wait(std::span<const std::string> keys);
   std::int64_t numKeys() override;
   std::vector<std::string> listKeys() override;
   void append(std::string_view key, BytesView value) override;
@@ -42,6 +44,9 @@ class PythonStore final : public Store {
                std::chrono::milliseconds timeout) override;
   bool hasExtendedApi() const override;
   std::shared_ptr<Store> clone() override;
+
+  /// What multiGet() is where the class does not define it.
+  std::vector<Bytes> getEach(std::span<const std::string> keys);
 
   /// Throws NotSupportedError: the class has no method `name`.
   [[noreturn]] void refuse(const char* name) const;

@@ -79,6 +79,27 @@ def test_a_prefix_store_calls_the_python_methods(dist: Any, below: Any) -> None:
     assert below.waits[-1] == timedelta(seconds=3)
 
 
+def test_a_wait_without_a_timeout_is_called_without_one(dist: Any) -> None:
+    class Patient(dist.Store):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.waited: list[list[str]] = []
+
+        def wait(self, keys: list[str]) -> None:
+            self.waited.append(keys)
+
+        def get(self, key: str) -> bytes:
+            return key.encode()
+
+    below = Patient()
+    store = dist.PrefixStore("a", dist.PrefixStore("b", below))
+    store.wait(["k", "l"])
+
+    assert below.waited == [["b/a/k", "b/a/l"]]
+    assert store.multi_get(["k"]) == [b"b/a/k"]
+    assert below.multi_get(["k"]) == [b"k"]
+
+
 def test_what_the_class_does_not_define_falls_back(dist: Any, below: Any) -> None:
     store = dist.PrefixStore("p", below)
     store.multi_set(["a", "b"], ["1", "2"])
@@ -233,8 +254,7 @@ def test_the_timeout_is_shared_with_the_python_object() -> None:
     store.set_timeout(timedelta(seconds=7))
 
     assert below.timeout == timedelta(seconds=7)
-    store.set("k", "v")
-    store.wait(["k"])
+    store.barrier("met", 1)
     assert below.waits == [timedelta(seconds=7)]
 
 
