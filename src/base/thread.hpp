@@ -26,6 +26,11 @@ class Thread {
   /// Waits for the end of the thread. In a forked child the thread does not exist: forgets it.
   void join() noexcept;
 
+  /// Whether it is the one that asks: it cannot be joined from there.
+  bool isCurrent() const noexcept {
+    return thread_ && thread_->get_id() == std::this_thread::get_id();
+  }
+
   /// Lets the thread run on by itself: it must own everything it uses.
   void detach() noexcept;
 

@@ -26,6 +26,10 @@ class NativeWorld {
 
   int size() const { return static_cast<int>(ranks_.size()); }
   NativeBackend& operator[](int rank) { return *ranks_[static_cast<std::size_t>(rank)]; }
+  /// What keeps this rank in the group; from now on it is the caller's.
+  std::shared_ptr<NativeBackend> take(int rank) {
+    return std::move(ranks_[static_cast<std::size_t>(rank)]);
+  }
   /// From now on this rank has left.
   void drop(int rank) { ranks_[static_cast<std::size_t>(rank)].reset(); }
 

@@ -1,5 +1,6 @@
 #include "backend/native/lane.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.hpp"
@@ -20,9 +21,12 @@ void runAll(const LaneItem::Callbacks& callbacks) noexcept {
 }  // namespace
 
 Lane::~Lane() {
-  if (madeIn_.inChild()) {
-    return;  // the threads, and who may hold the lock, are the parent's
+  if (!madeIn_.inChild()) {  // there the threads, and who may hold the lock, are the parent's
+    end();
   }
+}
+
+void Lane::end() {
   close(std::make_exception_ptr(
       DistBackendError({.reason = Reason::SHUTDOWN, .what = "the group is being destroyed"})));
   std::vector<Thread> workers;
@@ -31,6 +35,12 @@ Lane::~Lane() {
     ending_ = true;
     changed_.notifyAll();
     workers.swap(workers_);
+  }
+  if (std::any_of(workers.begin(), workers.end(),
+                  [](const Thread& worker) { return worker.isCurrent(); })) {
+    for (Thread& worker : workers) {
+      worker.detach();  // what they use is theirs: they keep the owner
+    }
   }
   workers.clear();  // joins
 }
@@ -62,7 +72,7 @@ void Lane::callWorker() noexcept {
     return;
   }
   try {
-    workers_.emplace_back(name_, [this] { work(); });
+    workers_.emplace_back(name_, [this, owner = owner_.lock()] { work(); });
     ++idleWorkers_;  // counted here: it must not be started twice before it comes up
   } catch (const std::exception& error) {
     UNISONO_LOG(WARN, "backend", "no thread for asynchronous operations: ", error.what());
@@ -126,7 +136,7 @@ void Lane::help(LaneItem& item, std::chrono::steady_clock::time_point until) {
   }
 }
 
-bool Lane::drain(Deadline deadline) {
+bool Lane::drain(Deadline deadline, bool interruptible) {
   TimerWaitable timer{Milliseconds(1)};
   return waitUntil(
       [this] {
@@ -134,7 +144,7 @@ bool Lane::drain(Deadline deadline) {
         return queued_.load(std::memory_order_seq_cst) == 0 &&
                !busy_.load(std::memory_order_seq_cst);
       },
-      {.deadline = deadline, .subject = {}}, timer);
+      {.deadline = deadline, .subject = {}, .interruptible = interruptible}, timer);
 }
 
 void Lane::close(std::exception_ptr reason) {

@@ -42,10 +42,13 @@ class LaneItem {
 class Lane {
  public:
   explicit Lane(std::string name) : name_(std::move(name)) {}
-  /// Fails what is queued, and waits for what is running.
+  /// end()s.
   ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
+
+  /// Workers keep `owner`, of which this is a part, as long as they run. Before anything is pushed.
+  void belongTo(const std::shared_ptr<void>& owner) { owner_ = owner; }
 
   /// Takes the driver's role if the lane is idle; then an operation may be run right here, and
   /// release() gives the role back.
@@ -70,14 +73,18 @@ class Lane {
   void help(LaneItem& item, std::chrono::steady_clock::time_point until) UNISONO_EXCLUDES(mutex_);
 
   /// Returns when nothing is queued or running any more; false when `deadline` has passed before.
-  /// Does not drive: an operation may last longer than that.
-  [[nodiscard]] bool drain(Deadline deadline) UNISONO_EXCLUDES(mutex_);
+  /// Does not drive: an operation may last longer than that. Not `interruptible`: throws nothing.
+  [[nodiscard]] bool drain(Deadline deadline, bool interruptible = true) UNISONO_EXCLUDES(mutex_);
 
   /// How many are queued, without the one that runs.
   std::size_t queued() const noexcept { return queued_.load(std::memory_order_relaxed); }
 
   /// Fails what is queued, and what is pushed from now on, with `reason`.
   void close(std::exception_ptr reason) UNISONO_EXCLUDES(mutex_);
+
+  /// Closes it, and returns when its workers have ended, with what they were running; except on
+  /// one of them, in a callback: then they are left to end by themselves.
+  void end() UNISONO_EXCLUDES(mutex_);
 
  private:
   void callWorker() noexcept UNISONO_EXCLUDES(mutex_);
@@ -87,6 +94,7 @@ class Lane {
 
   const std::string name_;
   const ForkGuard madeIn_;
+  std::weak_ptr<void> owner_;
   std::atomic<bool> open_{true};        // close() was not called yet
   std::atomic<bool> busy_{false};       // somebody drives
   std::atomic<std::size_t> queued_{0};  // size of queue_

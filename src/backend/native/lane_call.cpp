@@ -11,7 +11,7 @@ namespace {
 /// One that is queued. It owns what it runs: an interrupt may end the caller's wait before it.
 class LaneCall final : public Work, public LaneItem {
  public:
-  LaneCall(Lane& lane, OpType type, std::function<void()> body)
+  LaneCall(const std::shared_ptr<Lane>& lane, OpType type, std::function<void()> body)
       : Work(type), lane_(lane), body_(std::move(body)) {}
 
   Work::Callbacks run() noexcept override {
@@ -29,9 +29,13 @@ class LaneCall final : public Work, public LaneItem {
   bool isOver() noexcept override { return isCompleted(); }
 
  private:
-  void help(Work::TimePoint until) override { lane_.help(*this, until); }
+  void help(Work::TimePoint until) override {
+    if (const std::shared_ptr<Lane> lane = lane_.lock()) {
+      lane->help(*this, until);
+    }
+  }
 
-  Lane& lane_;
+  const std::weak_ptr<Lane> lane_;  // as it is in the lane itself
   const std::function<void()> body_;
 };
 
@@ -49,14 +53,14 @@ class Turn {
 
 }  // namespace
 
-void runInTurn(Lane& lane, OpType type, std::function<void()> body) {
-  if (lane.tryTake()) {
-    const Turn turn(lane);
+void runInTurn(const std::shared_ptr<Lane>& lane, OpType type, std::function<void()> body) {
+  if (lane->tryTake()) {
+    const Turn turn(*lane);
     body();
     return;
   }
   const auto call = std::make_shared<LaneCall>(lane, type, std::move(body));
-  lane.push(call);
+  lane->push(call);
   call->wait();
 }
 

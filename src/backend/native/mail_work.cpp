@@ -5,7 +5,8 @@
 
 namespace unisono {
 
-MailWork::MailWork(shm::Mail& mail, CollectiveArgs&& args, Milliseconds limit)
+MailWork::MailWork(const std::shared_ptr<shm::Mail>& mail, CollectiveArgs&& args,
+                   Milliseconds limit)
     : Work(args.type, args.seq), mail_(mail), args_(std::move(args)) {
   const Tensor& tensor = *args_.anyTensor();
   sends = args_.type == OpType::SEND;
@@ -27,6 +28,12 @@ Work::Callbacks MailWork::ended(int source, std::exception_ptr failure) noexcept
   return finishDeferred(std::move(failure), args.outputs);
 }
 
+void MailWork::help(Work::TimePoint until) {
+  if (const std::shared_ptr<shm::Mail> mail = mail_.lock()) {
+    mail->help(*this, until);
+  }
+}
+
 WorkPtr mailNow(shm::Mail& mail, const CollectiveArgs& args) {
   if (args.asyncOp || args.type == OpType::RECVANYSOURCE) {
     return nullptr;
@@ -39,10 +46,11 @@ WorkPtr mailNow(shm::Mail& mail, const CollectiveArgs& args) {
   return mail.receiveNow(args.peer, args.tag, bytes) ? receivedWork(args.peer) : nullptr;
 }
 
-WorkPtr startMail(shm::Mail& mail, CollectiveArgs&& args, Milliseconds timeout) {
+WorkPtr startMail(const std::shared_ptr<shm::Mail>& mail, CollectiveArgs&& args,
+                  Milliseconds timeout) {
   const bool waits = !args.asyncOp;
   auto work = std::make_shared<MailWork>(mail, std::move(args), timeout);
-  mail.post(work, waits);
+  mail->post(work, waits);
   return work;
 }
 

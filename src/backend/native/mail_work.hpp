@@ -1,6 +1,8 @@
 // MailWork: a send or a receive under way.
 #pragma once
 
+#include <memory>
+
 #include "unisono/work/collective_args.hpp"
 #include "unisono/work/work.hpp"
 
@@ -11,16 +13,17 @@ namespace unisono {
 class MailWork final : public Work, public shm::Parcel {
  public:
   /// `args` are valid; `timeout` is the operation's.
-  MailWork(shm::Mail& mail, CollectiveArgs&& args, Milliseconds timeout);
+  MailWork(const std::shared_ptr<shm::Mail>& mail, CollectiveArgs&& args, Milliseconds timeout);
 
   Work::Callbacks ended(int source, std::exception_ptr failure) noexcept override;
   /// Ends one wait: what c10d does with a send or receive that is aborted.
   void abort() override { cancelOneWait(); }
 
  private:
-  void help(Work::TimePoint until) override { mail_.help(*this, until); }
+  void help(Work::TimePoint until) override;
 
-  shm::Mail& mail_;
+  // Weak: a Work that is kept when it is over must not keep the memory of its group.
+  const std::weak_ptr<shm::Mail> mail_;
   CollectiveArgs args_;
 };
 
@@ -29,6 +32,7 @@ class MailWork final : public Work, public shm::Parcel {
 WorkPtr mailNow(shm::Mail& mail, const CollectiveArgs& args);
 
 /// Posts it. Throws what ended the group, if something did.
-WorkPtr startMail(shm::Mail& mail, CollectiveArgs&& args, Milliseconds timeout);
+WorkPtr startMail(const std::shared_ptr<shm::Mail>& mail, CollectiveArgs&& args,
+                  Milliseconds timeout);
 
 }  // namespace unisono

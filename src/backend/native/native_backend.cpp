@@ -1,6 +1,5 @@
 #include "backend/native/native_backend.hpp"
 
-#include <numeric>
 #include <utility>
 
 #include "backend/native/batch.hpp"
@@ -8,7 +7,6 @@
 #include "backend/native/mail_work.hpp"
 #include "backend/native/monitored_barrier.hpp"
 #include "base/check.hpp"
-#include "base/host.hpp"
 #include "base/str.hpp"
 
 namespace unisono {
@@ -39,38 +37,19 @@ constexpr OpSet kOps = {OpType::BROADCAST,
                         OpType::RECVANYSOURCE,
                         OpType::BARRIER};
 
-std::vector<int> globalRanksOf(const BackendParams& params) {
-  std::vector<int> ranks = params.options.globalRanks;
-  if (ranks.empty()) {
-    ranks.resize(static_cast<std::size_t>(params.size));
-    std::iota(ranks.begin(), ranks.end(), 0);
-  }
-  return ranks;
-}
-
-shm::FormOptions formOptions(const BackendParams& params, const Selector& selector) {
-  return {.store = params.store,
-          .rank = params.rank,
-          .size = params.size,
-          .group = params.options.groupName,
-          .settings = selector.settings(),
-          .timeout = params.options.timeout,
-          .globalRanks = params.options.globalRanks};
-}
-
 }  // namespace
 
 /// An operation that waits in the lane, or runs there.
 class NativeBackend::NativeWork final : public Work, public LaneItem {
  public:
-  NativeWork(NativeBackend& backend, CollectiveArgs&& args)
-      : Work(args.type, args.seq), backend_(backend), args_(std::move(args)) {}
+  NativeWork(const std::shared_ptr<Engine>& engine, CollectiveArgs&& args)
+      : Work(args.type, args.seq), engine_(engine), args_(std::move(args)) {}
 
   Work::Callbacks run() noexcept override {
     markStarted();
     std::exception_ptr failure;
     try {
-      backend_.run(args_);
+      engine_.lock()->executor.run(args_, args_.timeout);  // it is there: who drives is inside it
     } catch (...) {
       failure = std::current_exception();
     }
@@ -82,7 +61,11 @@ class NativeBackend::NativeWork final : public Work, public LaneItem {
   bool isOver() noexcept override { return isCompleted(); }
 
  private:
-  void help(TimePoint until) override { backend_.lane_.help(*this, until); }
+  void help(TimePoint until) override {
+    if (const std::shared_ptr<Engine> engine = engine_.lock()) {
+      engine->lane.help(*this, until);
+    }
+  }
 
   Work::Callbacks end(std::exception_ptr failure) {
     TensorList outputs = std::move(args_.outputs);
@@ -90,36 +73,36 @@ class NativeBackend::NativeWork final : public Work, public LaneItem {
     return finishDeferred(std::move(failure), std::move(outputs));
   }
 
-  NativeBackend& backend_;
-  CollectiveArgs args_;
+  // Weak: a Work that is kept when it is over must not keep the memory of its group.
+  const std::weak_ptr<Engine> engine_;
+  CollectiveArgs args_;  // with its timeout
 };
 
 NativeBackend::NativeBackend(const BackendParams& params)
     : Backend(params, {.ops = kOps, .devices = {DeviceType::CPU}, .coalescing = true}),
-      globalRanks_(globalRanksOf(params)),
-      segment_(shm::Segment::form(formOptions(params, selector_))),
-      arena_(*segment_,
-             {.cores = usableCores(), .globalRanks = globalRanks_, .describe = Executor::describe}),
-      executor_(arena_, selector_),
-      lane_("unisono-lane"),
-      mail_(*segment_, usableCores(), globalRanks_) {}
+      engine_(Engine::make(params)) {}
 
-NativeBackend::~NativeBackend() = default;
+NativeBackend::~NativeBackend() {
+  if (!madeIn_.inChild()) {
+    engine_->end();
+  }
+}
 
 WorkPtr NativeBackend::start(CollectiveArgs&& args) {
   madeIn_.check("group");
   if (isP2POp(args.type)) {
-    WorkPtr now = mailNow(mail_, args);
-    return now ? now : startMail(mail_, std::move(args), timeoutOf(args));
+    WorkPtr now = mailNow(engine_->mail, args);
+    return now ? now : startMail({engine_, &engine_->mail}, std::move(args), timeoutOf(args));
   }
   // The one finished Work has no result to give.
   const bool hasResult = args.type == OpType::ALLREDUCE_SPARSE;
-  if (!args.asyncOp && !hasResult && lane_.tryTake()) {
+  if (!args.asyncOp && !hasResult && engine_->lane.tryTake()) {
     return runHere(args);
   }
   checkRoom(1, args.type);
-  auto work = std::make_shared<NativeWork>(*this, std::move(args));
-  lane_.push(work);
+  args.timeout = timeoutOf(args);
+  auto work = std::make_shared<NativeWork>(engine_, std::move(args));
+  engine_->lane.push(work);
   return work;
 }
 
@@ -139,7 +122,7 @@ WorkPtr NativeBackend::startCoalesced(std::vector<CollectiveArgs> batch) {
 }
 
 void NativeBackend::checkRoom(std::size_t calls, OpType type) const {
-  if (lane_.queued() + calls > kMostQueued) {
+  if (engine_->lane.queued() + calls > kMostQueued) {
     throw DistBackendError({.reason = Reason::LIMIT,
                             .what = str("more than ", kMostQueued, " operations are under way"),
                             .hint = "wait for some of them",
@@ -151,17 +134,17 @@ void NativeBackend::checkRoom(std::size_t calls, OpType type) const {
 /// On this thread, which has the lane.
 WorkPtr NativeBackend::runHere(CollectiveArgs& args) {
   try {
-    run(args);
+    engine_->executor.run(args, timeoutOf(args));
   } catch (...) {
-    lane_.release();
+    engine_->lane.release();
     return failedWork(args.type, args.seq, std::current_exception());
   }
-  lane_.release();
+  engine_->lane.release();
   return finishedWork();
 }
 
 int NativeBackend::globalRank() const {
-  return globalRanks_[static_cast<std::size_t>(rank())];
+  return engine_->globalRanks[static_cast<std::size_t>(rank())];
 }
 
 void NativeBackend::monitoredBarrier(const BarrierOptions& opts, bool waitAllRanks) {
@@ -172,9 +155,10 @@ void NativeBackend::monitoredBarrier(const BarrierOptions& opts, bool waitAllRan
   check(args);
   const MonitoredBarrierOptions options{.timeout = rank() == 0 ? timeoutOf(args) : timeout(),
                                         .waitAllRanks = waitAllRanks,
-                                        .globalRanks = globalRanks_};
-  runInTurn(lane_, OpType::BARRIER,
-            [this, options] { unisono::monitoredBarrier(arena_, options); });
+                                        .globalRanks = engine_->globalRanks};
+  const std::shared_ptr<Engine> engine = engine_;
+  runInTurn({engine, &engine->lane}, OpType::BARRIER,
+            [&arena = engine->arena, options] { unisono::monitoredBarrier(arena, options); });
 }
 
 void NativeBackend::abort(std::exception_ptr reason) {
@@ -196,7 +180,7 @@ void NativeBackend::abort(std::exception_ptr reason) {
     cause.text += ": with something that is no std::exception";
   }
   // Other threads may be waiting in an operation: the record ends their waits.
-  arena_.wait().fail(cause);
+  engine_->arena.wait().fail(cause);
   if (!reason) {
     reason = std::make_exception_ptr(DistBackendError({.reason = Reason::ABORTED,
                                                        .what = cause.text,
@@ -204,8 +188,8 @@ void NativeBackend::abort(std::exception_ptr reason) {
                                                        .rank = rank(),
                                                        .world = size()}));
   }
-  lane_.close(reason);
-  mail_.close(reason);
+  engine_->lane.close(reason);
+  engine_->mail.close(reason);
 }
 
 void NativeBackend::shutdown() {
@@ -219,11 +203,11 @@ void NativeBackend::shutdown() {
                    .world = size()};
   const Milliseconds patience = timeout();
   const Deadline deadline = Deadline::after(patience);
-  if (lane_.drain(deadline) && mail_.flush(deadline)) {
+  if (engine_->lane.drain(deadline) && engine_->mail.flush(deadline)) {
     const auto reason = std::make_exception_ptr(DistBackendError(std::move(facts)));
-    lane_.close(reason);
-    mail_.close(reason);
-    segment_->leave();
+    engine_->lane.close(reason);
+    engine_->mail.close(reason);
+    engine_->segment->leave();
     return;
   }
   facts.reason = Reason::TIMEOUT;
@@ -233,15 +217,15 @@ void NativeBackend::shutdown() {
   facts.hint = "wait for operations before the group is shut down, or raise its timeout";
   const DistTimeoutError late(facts);
   // As in abort().
-  arena_.wait().fail({.reason = Reason::TIMEOUT,
-                      .culprits = {rank()},
-                      .reporter = rank(),
-                      .seq = 0,
-                      .text = facts.what});
-  lane_.close(std::make_exception_ptr(late));
-  mail_.close(std::make_exception_ptr(late));
-  static_cast<void>(lane_.drain(Deadline::after(kTimeToFail)));
-  segment_->leave();
+  engine_->arena.wait().fail({.reason = Reason::TIMEOUT,
+                              .culprits = {rank()},
+                              .reporter = rank(),
+                              .seq = 0,
+                              .text = facts.what});
+  engine_->lane.close(std::make_exception_ptr(late));
+  engine_->mail.close(std::make_exception_ptr(late));
+  static_cast<void>(engine_->lane.drain(Deadline::after(kTimeToFail)));
+  engine_->segment->leave();
   throw late;
 }
 
@@ -255,12 +239,12 @@ Tensor NativeBackend::allocateTensor(std::int64_t count, DType type) {
   std::size_t bytes = 0;
   UNISONO_CHECK(!__builtin_mul_overflow(static_cast<std::size_t>(count), elementSize(type), &bytes),
                 "a tensor of ", count, " elements is larger than any memory");
-  std::shared_ptr<std::byte> memory = arena_.registered().allocate(bytes);
+  std::shared_ptr<std::byte> memory = engine_->arena.registered().allocate(bytes);
   return {memory.get(), type, Dims{count}, Device{}, memory};
 }
 
 ErrorType NativeBackend::error() const {
-  const auto cause = segment_->cause();
+  const auto cause = engine_->segment->cause();
   return !cause                             ? ErrorType::SUCCESS
          : cause->reason == Reason::TIMEOUT ? ErrorType::TIMEOUT
                                             : ErrorType::COMM_ERROR;

@@ -10,11 +10,8 @@
 
 #include "unisono/backend/backend.hpp"
 
-#include "backend/native/executor.hpp"
-#include "backend/native/lane.hpp"
+#include "backend/native/engine.hpp"
 #include "base/fork.hpp"
-#include "transport/shm/mail.hpp"
-#include "transport/shm/segment.hpp"
 
 namespace unisono {
 
@@ -22,6 +19,7 @@ class NativeBackend final : public Backend {
  public:
   /// Meets the other ranks. Throws as shm::Segment::form().
   explicit NativeBackend(const BackendParams& params);
+  /// Also while other threads wait for works of it, and in a callback of one.
   ~NativeBackend() override;
 
   std::string_view name() const noexcept override { return "unisono"; }
@@ -43,17 +41,9 @@ class NativeBackend final : public Backend {
   void checkRoom(std::size_t calls, OpType type) const;
   /// This rank as the world knows it: for texts that other ranks read.
   int globalRank() const;
-  void run(CollectiveArgs& args) { executor_.run(args, timeoutOf(args)); }
 
   const ForkGuard madeIn_;
-  const std::vector<int> globalRanks_;  // by rank in the group
-  const Selector selector_;
-  const std::unique_ptr<shm::Segment> segment_;
-  shm::Arena arena_;
-  Executor executor_;
-  // Last: their threads use all of the above.
-  Lane lane_;
-  shm::Mail mail_;
+  const std::shared_ptr<Engine> engine_;
 };
 
 }  // namespace unisono

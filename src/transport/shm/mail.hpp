@@ -68,10 +68,14 @@ using ParcelPtr = std::shared_ptr<Parcel>;
 class Mail {
  public:
   Mail(Segment& segment, int cores, std::vector<int> globalRanks);
-  /// Fails what is under way.
+  /// end()s.
   ~Mail();
   Mail(const Mail&) = delete;
   Mail& operator=(const Mail&) = delete;
+
+  /// Its thread keeps `owner`, of which this is a part, as long as it runs. Before anything is
+  /// posted.
+  void belongTo(const std::shared_ptr<void>& owner) { owner_ = owner; }
 
   /// Takes `parcel` on. `waits`: the caller will call help() for it; else a thread sees to it.
   /// Throws what ended the group, if something did.
@@ -93,6 +97,10 @@ class Mail {
 
   /// Fails what is under way, and what is posted from now on, with `reason`.
   void close(std::exception_ptr reason) UNISONO_EXCLUDES(mutex_);
+
+  /// Closes it, and returns when its thread has ended; except on that thread, in a callback: then
+  /// it is left to end by itself.
+  void end() UNISONO_EXCLUDES(mutex_);
 
  private:
   class Sleeper;
@@ -183,6 +191,7 @@ class Mail {
   const WaitPolicy policy_;
   const std::vector<int> globalRanks_;
   const ForkGuard madeIn_;
+  std::weak_ptr<void> owner_;
 
   Mutex mutex_;
   CondVar changed_;

@@ -91,9 +91,12 @@ Mail::Mail(Segment& segment, int cores, std::vector<int> globalRanks)
       memory_(segment, "long messages are") {}
 
 Mail::~Mail() {
-  if (madeIn_.inChild()) {
-    return;  // the thread, and who may hold the lock, are the parent's
+  if (!madeIn_.inChild()) {  // there the thread, and who may hold the lock, are the parent's
+    end();
   }
+}
+
+void Mail::end() {
   close(std::make_exception_ptr(
       DistBackendError({.reason = Reason::SHUTDOWN, .what = "the group is being destroyed"})));
   Thread worker;  // joined at the end
@@ -104,6 +107,9 @@ Mail::~Mail() {
     worker = std::move(worker_);
   }
   ring(segment_.block(rank_).mailDoor);
+  if (worker.isCurrent()) {
+    worker.detach();  // what it uses is its own: it keeps the owner
+  }
 }
 
 void Mail::post(const ParcelPtr& parcel, bool waits) {
@@ -186,7 +192,7 @@ void Mail::callWorker() {
     return;
   }
   try {
-    worker_ = Thread("unisono-mail", [this] { work(); });
+    worker_ = Thread("unisono-mail", [this, owner = owner_.lock()] { work(); });
     workerRuns_ = true;
   } catch (const DistError& error) {
     UNISONO_LOG(WARN, "transport", "no thread for messages nobody waits for: ", error.what());
