@@ -1,6 +1,9 @@
 #include "base/host.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <iterator>
 #include <sched.h>
 
 #include "base/cgroup.hpp"
@@ -20,13 +23,39 @@ std::string hostId() {
   return asked.empty() ? thisProcess().boot : asked;
 }
 
-int usableCores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  const int allowed = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+void CpuShare::join(const CpuShare& other) noexcept {
+  for (std::size_t word = 0; word < std::size(cores); ++word) {
+    cores[word] |= other.cores[word];
+  }
+  quota = std::min(quota, other.quota);
+}
+
+int CpuShare::count() const noexcept {
+  int allowed = 0;
+  for (const std::uint64_t word : cores) {
+    allowed += std::popcount(word);
+  }
+  return std::max(1, std::min(allowed, static_cast<int>(std::min<std::size_t>(quota, kMostCores))));
+}
+
+CpuShare cpuShare() {
+  // The kernel refuses less than it has, and cpu_set_t ends at 1,024.
+  std::array<std::uint64_t, 128> allowed{};
+  if (::sched_getaffinity(0, sizeof allowed, reinterpret_cast<cpu_set_t*>(allowed.data())) != 0) {
+    allowed = {1};
+  }
+  CpuShare share{};
+  for (std::size_t word = 0; word < allowed.size(); ++word) {
+    share.cores[word % std::size(share.cores)] |= allowed[word];
+  }
   const double quota = cgroupCpuQuota();
-  const int whole = quota < allowed ? static_cast<int>(quota + 0.5) : allowed;
-  return std::max(whole, 1);
+  share.quota = quota < CpuShare::kMostCores ? std::max(1U, static_cast<std::uint32_t>(quota + 0.5))
+                                             : static_cast<std::uint32_t>(CpuShare::kMostCores);
+  return share;
+}
+
+int usableCores() {
+  return cpuShare().count();
 }
 
 }  // namespace unisono

@@ -16,13 +16,13 @@ UNISONO_KNOB(
     "the best");
 
 constexpr std::array<AllreduceAlgorithm, 4> kAllreduce = {{
-    {"ll", "one line carries data and flag; everybody reads everybody",
+    {1, "ll", "one line carries data and flag; everybody reads everybody",
      [](const Situation& s) { return s.bytes <= mostOfLl(s.elementSize); }, allreduceLl},
-    {"last", "the last to come reduces for all",
+    {2, "last", "the last to come reduces for all",
      [](const Situation& s) { return s.bytes <= shm::kSmallSlot; }, allreduceLast},
-    {"flat", "everybody copies in and reads everybody", [](const Situation&) { return true; },
+    {3, "flat", "everybody copies in and reads everybody", [](const Situation&) { return true; },
      allreduceFlat},
-    {"slices", "everybody reduces one share for all", [](const Situation&) { return true; },
+    {4, "slices", "everybody reduces one share for all", [](const Situation&) { return true; },
      allreduceSlices},
 }};
 constexpr const AllreduceAlgorithm& kLl = kAllreduce[0];

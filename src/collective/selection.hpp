@@ -26,6 +26,7 @@ struct Situation {
 };
 
 struct AllreduceAlgorithm {
+  std::uint8_t number;  // by which ranks tell each other what they take
   std::string_view name;
   std::string_view summary;
   bool (*applies)(const Situation&);

@@ -14,6 +14,7 @@ using test::NativeWorld;
 using test::onThreads;
 using test::textOf;
 using test::textOfThrown;
+using test::ThreadWorld;
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
@@ -193,6 +194,44 @@ TEST_P(NativeBackendTest, EmptyTensorsAreNoTrouble) {
       rank.allGatherSingle(Tensor(none), Tensor(none), {.asyncOp = false})->wait();
     }
   });
+}
+
+TEST(NativeBackendGroupTest, ARankThatMayUseFewerCoresChoosesAsTheOthersDo) {
+  const auto store = std::make_shared<HashStore>();
+  const auto thrown = onThreads(2, [&](int rank) {
+    if (rank == 1) {
+      test::pinTo(test::allowedCores().front());
+    }
+    NativeBackend backend(
+        {.store = store, .rank = rank, .size = 2, .options = {.timeout = 20s, .groupName = "g"}});
+    for (const std::size_t size : {std::size_t{2}, std::size_t{1000}, std::size_t{50'000}}) {
+      std::vector<float> data(size, 1);
+      backend.allreduce({Tensor(data)}, {.asyncOp = false})->wait();
+      EXPECT_THAT(data, Each(2));
+      backend.broadcast({Tensor(data)}, {.asyncOp = false})->wait();
+      backend.barrier({.asyncOp = false})->wait();
+    }
+  });
+
+  EXPECT_THAT(thrown, Each(nullptr)) << textOfThrown(thrown[0]) << textOfThrown(thrown[1]);
+}
+
+TEST(NativeBackendErrorTest, RanksThatTookDifferentAlgorithmsDoNotWaitForEachOther) {
+  ThreadWorld world(2);
+  const Selector selector;
+  const auto thrown = onThreads(2, [&](int rank) {
+    // One believes that the ranks have a core each, the other that they have not.
+    shm::Arena arena(world.segment(rank),
+                     {.cores = 2 - rank, .globalRanks = {0, 1}, .describe = Executor::describe});
+    std::vector<float> data(2);
+    CollectiveArgs args;
+    args.type = OpType::ALLREDUCE;
+    args.outputs = {Tensor(data)};
+    Executor(arena, selector).run(args, 20s);
+  });
+
+  EXPECT_THAT(textOfThrown(thrown[0]) + textOfThrown(thrown[1]),
+              AllOf(HasSubstr("[MISMATCH]"), HasSubstr("by another algorithm")));
 }
 
 TEST(NativeBackendErrorTest, RanksThatDisagreeAreToldWhatTheOthersCall) {

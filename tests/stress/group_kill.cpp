@@ -79,11 +79,11 @@ class Rank {
                                      .group = "stress",
                                      .settings = "",
                                      .timeout = patience})),
-        arena_(
-            *segment_,
-            {.cores = usableCores(), .globalRanks = ranks(size), .describe = Executor::describe}),
+        arena_(*segment_, {.cores = segment_->cores(),
+                           .globalRanks = ranks(size),
+                           .describe = Executor::describe}),
         executor_(arena_, selector_),
-        mail_(*segment_, usableCores(), ranks(size)) {}
+        mail_(*segment_, segment_->cores(), ranks(size)) {}
 
   bool operate(std::uint64_t choice, Seen& seen) {
     static constexpr std::size_t kCounts[] = {1, 13, 1000, 40'000, 700'000};

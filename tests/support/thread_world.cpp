@@ -1,6 +1,7 @@
 #include "support/thread_world.hpp"
 
 #include <numeric>
+#include <sched.h>
 #include <thread>
 
 #include "unisono/store/hash_store.hpp"
@@ -71,6 +72,26 @@ void ThreadWorld::run(const std::function<void(shm::Arena&)>& body) {
       std::rethrow_exception(thrown);
     }
   }
+}
+
+std::vector<int> allowedCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  ::sched_getaffinity(0, sizeof set, &set);
+  std::vector<int> cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) {
+      cores.push_back(core);
+    }
+  }
+  return cores;
+}
+
+void pinTo(int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(core, &set);
+  ::sched_setaffinity(0, sizeof set, &set);
 }
 
 shm::Announcement announcement(std::uint32_t signature, Milliseconds timeout) {

@@ -38,6 +38,11 @@ class ThreadWorld {
 /// Runs `body(rank)` on `count` threads; what each threw.
 std::vector<std::exception_ptr> onThreads(int count, const std::function<void(int)>& body);
 
+/// The cores that the calling thread may run on.
+std::vector<int> allowedCores();
+/// From now on the calling thread runs on `core` only, and threads that it starts do.
+void pinTo(int core);
+
 /// An operation called "test", about which all ranks agree when they give the same `signature`.
 shm::Announcement announcement(std::uint32_t signature = 1,
                                Milliseconds timeout = std::chrono::seconds(20));

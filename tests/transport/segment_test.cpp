@@ -70,6 +70,34 @@ TEST(SegmentTest, OneRankIsAGroupToo) {
   EXPECT_EQ(world.segment(0).size(), 1);
 }
 
+TEST(SegmentTest, RanksThatHaveOneCoreEachHaveThemTogether) {
+  const std::vector<int> cores = test::allowedCores();
+  if (cores.size() < 2) {
+    GTEST_SKIP() << "needs two cores";
+  }
+  const auto store = std::make_shared<HashStore>();
+  const auto thrown = onThreads(2, [&](int rank) {
+    test::pinTo(cores[static_cast<std::size_t>(rank)]);
+    EXPECT_EQ(Segment::form(options(store, rank, 2))->cores(), 2);
+  });
+
+  EXPECT_THAT(thrown, Each(nullptr));
+}
+
+TEST(SegmentTest, AllRanksCountTheSameCores) {
+  const auto store = std::make_shared<HashStore>();
+  std::vector<int> counted(3);
+  const auto thrown = onThreads(3, [&](int rank) {
+    if (rank == 1) {
+      test::pinTo(test::allowedCores().front());
+    }
+    counted[static_cast<std::size_t>(rank)] = Segment::form(options(store, rank, 3))->cores();
+  });
+
+  EXPECT_THAT(thrown, Each(nullptr));
+  EXPECT_THAT(counted, Each(usableCores()));
+}
+
 TEST(SegmentTest, LeavesNoKeyInTheStore) {
   const auto store = std::make_shared<HashStore>();
   onThreads(3, [&](int rank) { Segment::form(options(store, rank, 3)); });

@@ -2,7 +2,6 @@
 
 #include <numeric>
 
-#include "base/host.hpp"
 #include "base/str.hpp"
 
 namespace unisono {
@@ -46,11 +45,12 @@ std::shared_ptr<Engine> Engine::make(const BackendParams& params) {
 Engine::Engine(const BackendParams& params)
     : globalRanks(globalRanksOf(params)),
       segment(shm::Segment::form(formOptions(params, selector))),
-      arena(*segment,
-            {.cores = usableCores(), .globalRanks = globalRanks, .describe = Executor::describe}),
+      arena(*segment, {.cores = segment->cores(),
+                       .globalRanks = globalRanks,
+                       .describe = Executor::describe}),
       executor(arena, selector),
       lane("unisono-lane"),
-      mail(*segment, usableCores(), globalRanks) {}
+      mail(*segment, segment->cores(), globalRanks) {}
 
 void Engine::end() {
   const bool idle = lane.drain(Deadline::after(kGrace), false);

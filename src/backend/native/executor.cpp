@@ -161,6 +161,7 @@ void Executor::begin(const CollectiveArgs& args, const Given& given) {
        .opType = static_cast<std::uint8_t>(args.type),
        .dtype = static_cast<std::uint8_t>(tensor == nullptr ? DType::UINT8 : tensor->dtype()),
        .reduceOp = static_cast<std::uint8_t>(args.reduceOp.type()),
+       .algorithm = given.algorithm,
        .root = args.root,
        .count = tensor == nullptr ? 0 : static_cast<std::uint64_t>(tensor->numel()),
        .timeout = timeout_,
@@ -185,7 +186,9 @@ void Executor::broadcast(const CollectiveArgs& args) {
   const std::span<const int> givers(&args.root, 1);
   const bool lines = byLines(tensor.bytes(), 1);
   const bool pulled = !lines && pulls(Movement::BROADCAST, tensor.bytes());
-  begin(args, {.block = mine, .gives = isRoot(args), .pulled = pulled && isRoot(args)});
+  begin(
+      args,
+      {.block = mine, .gives = isRoot(args), .pulled = pulled && isRoot(args), .algorithm = lines});
   if (lines) {
     shareLines(arena_, mine, output.block(), givers);
   } else {
@@ -258,7 +261,9 @@ void Executor::allgatherSingle(const CollectiveArgs& args, const Tensor& output,
   const OutputBlock out(output, scratch_);
   const ConstBlock mine = readable(input, scratch_);
   const bool lines = byLines(mine.size(), ranks() - 1);
-  begin(args, {.block = mine, .pulled = !lines && pulls(Movement::ALL_GATHER, mine.size())});
+  begin(args, {.block = mine,
+               .pulled = !lines && pulls(Movement::ALL_GATHER, mine.size()),
+               .algorithm = lines});
   if (lines) {
     shareLines(arena_, mine, out.block(), everybody_);
   } else {
@@ -330,7 +335,7 @@ void Executor::alltoallSingle(const CollectiveArgs& args) {
 }
 
 void Executor::barrier(const CollectiveArgs& args) {
-  begin(args, {});
+  begin(args, {.algorithm = arena_.isCrowded()});
   barrierArena(arena_);
   arena_.end(true);
 }

@@ -33,7 +33,8 @@ class Executor {
   struct Given {
     ConstBlock block = {};  // what others may read where it is, if they can reach it there
     bool gives = true;
-    bool pulled = false;  // others read it in the memory of this process
+    bool pulled = false;         // others read it in the memory of this process
+    std::uint8_t algorithm = 0;  // where there are several
   };
   void begin(const CollectiveArgs& args, const Given& given);
   /// Whether this rank's blocks, of `bytes` at most, are read in its memory. Asked by all ranks,

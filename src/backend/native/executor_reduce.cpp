@@ -30,14 +30,14 @@ void Executor::runReduction(const CollectiveArgs& args, const AllreduceData& dat
   const bool all = data.taker == AllreduceData::kAll;
   const bool inPlace = all && data.in == data.out;
   const std::size_t bytes = inPlace ? data.elements * reduction.elementSize() : 0;
-  begin(args, {.block = ConstBlock(data.in, bytes)});
+  const AllreduceAlgorithm& algorithm =
+      selector_.allreduce({.bytes = data.elements * reduction.elementSize(),
+                           .elementSize = reduction.elementSize(),
+                           .ranks = arena_.size(),
+                           .crowded = arena_.isCrowded()});
+  begin(args, {.block = ConstBlock(data.in, bytes), .algorithm = algorithm.number});
   const bool done = arena_.isReachable() && allreduceDirect(arena_, data, reduction);
   if (data.elements > 0 && !done) {
-    const AllreduceAlgorithm& algorithm =
-        selector_.allreduce({.bytes = data.elements * reduction.elementSize(),
-                             .elementSize = reduction.elementSize(),
-                             .ranks = arena_.size(),
-                             .crowded = arena_.isCrowded()});
     algorithm.run(arena_, data, reduction);
   }
   arena_.end(all && data.elements > 0);

@@ -41,20 +41,23 @@ Arena::Arena(Segment& segment, ArenaOptions options)
 
 void Arena::begin(const Announcement& what) {
   seq_ += 1;
+  // Ranks that go different ways would wait for each other: the way is part of the call.
+  const std::uint32_t call = what.signature + what.algorithm * kMixer;
   Operation& operation = wait_.operation();
   operation.seq = seq_;
-  operation.call = what.signature;
-  operation.signature = (operation.signature ^ what.signature) * kMixer + 1;
+  operation.call = call;
+  operation.signature = (operation.signature ^ call) * kMixer + 1;
   operation.name = what.name;
   operation.timeout = what.timeout;
   operation.deadline.reset();
   wait_.checkFailed();
 
   Post& post = mine_.posts[seq_ % kPosts];
-  post.call = what.signature;
+  post.call = call;
   post.opType = what.opType;
   post.dtype = what.dtype;
   post.reduceOp = what.reduceOp;
+  post.algorithm = what.algorithm;
   post.root = what.root;
   post.count = what.count;
   post.block = what.place.block;

@@ -32,6 +32,7 @@ struct Announcement {
   std::uint8_t opType = 0;
   std::uint8_t dtype = 0;
   std::uint8_t reduceOp = 0;
+  std::uint8_t algorithm = 0;  // by which this rank carries it out; 0: there is only one
   std::int32_t root = -1;
   std::uint64_t count = 0;
   Milliseconds timeout{};

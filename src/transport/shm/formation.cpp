@@ -1,5 +1,6 @@
 #include "transport/shm/formation.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -80,6 +81,9 @@ std::unique_ptr<Segment> Formation::run() {
     announce();
   }
   awaitAll(*segment);
+  // Another process may have written anything there.
+  segment->cores_ = static_cast<int>(std::clamp<std::uint32_t>(
+      segment->header().cores, 1, static_cast<std::uint32_t>(CpuShare::kMostCores)));
   return segment;
 }
 
@@ -237,8 +241,9 @@ std::shared_ptr<SharedMapping> Formation::ask(const RootRecord& root) {
 
 void Formation::goLive(Segment& segment) {
   RankBlock& mine = segment.block(options_.rank);
+  mine.cpus = cpuShare();
   Monitor::instance().hold(mine.life);
-  // Release: who sees this rank live also sees that its life word is held.
+  // Release: who sees this rank live also sees that its life word is held, and what it may use.
   mine.identity.state.store(static_cast<std::uint32_t>(RankState::LIVE), std::memory_order_release);
   futexWakeAll(segment.header().formed);
 }
@@ -289,9 +294,20 @@ void Formation::awaitAll(Segment& segment) {
   if (options_.rank == 0) {
     // Before the others go on: their next group may use the same key.
     options_.store->deleteKey(std::string(kRootKey));
+    segment.header().cores = static_cast<std::uint32_t>(sharedCores(segment));
+    // Release: who sees that the group is formed also sees how many cores it has.
     formed.store(1, std::memory_order_release);
     futexWakeAll(formed);
   }
+}
+
+/// One number for all: algorithms are chosen by it, and must be the same everywhere.
+int Formation::sharedCores(const Segment& segment) const {
+  CpuShare all = segment.block(0).cpus;
+  for (int rank = 1; rank < options_.size; ++rank) {
+    all.join(segment.block(rank).cpus);
+  }
+  return all.count();
 }
 
 /// Between joining and holding its life word a rank is known by its process only.

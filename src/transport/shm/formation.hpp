@@ -29,6 +29,7 @@ class Formation {
   void goLive(Segment& segment);
   void awaitAll(Segment& segment);
   std::optional<AbortCause> findTrouble(Segment& segment);
+  int sharedCores(const Segment& segment) const;
   bool hasDied(const RankBlock& block) const;
   void checkStore(Segment& segment);
   std::vector<int> missingRanks(const Segment& segment) const;

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/host.hpp"
 #include "life/abort_record.hpp"
 #include "life/life_word.hpp"
 #include "transport/shm/door.hpp"
@@ -21,7 +22,7 @@
 namespace unisono::shm {
 
 inline constexpr char kMagic[8] = {'U', 'N', 'I', 'S', 'H', 'M', '0', '1'};
-inline constexpr std::uint32_t kVersion = 4;
+inline constexpr std::uint32_t kVersion = 5;
 inline constexpr int kMostRanks = 1024;
 
 /// A moment in the life of a group, as counted by one rank: operation, and round within it.
@@ -44,6 +45,7 @@ struct Header {
   std::uint64_t bytes;
   char cookie[32];
   std::uint32_t ringChunk;  // bytes of a slot of the ring; less than usual where memory is scarce
+  std::uint32_t cores;      // that the ranks may use together; there once the group is formed
   alignas(128) std::atomic<std::uint32_t> formed;  // 1 once every rank is live
   std::atomic<std::uint32_t> readers;              // ranks that can read the memory of all others
   alignas(128) AbortRecord abort;
@@ -95,7 +97,7 @@ struct alignas(64) Post {
   std::uint8_t opType;
   std::uint8_t dtype;
   std::uint8_t reduceOp;
-  std::uint8_t padding;
+  std::uint8_t algorithm;  // 0: there is only one
   std::int32_t root;
   std::uint32_t block;   // of its place
   std::uint64_t count;   // elements
@@ -121,8 +123,9 @@ struct RankBlock {
   alignas(128) std::atomic<Position> done;     // it has read everybody's data up to here
   alignas(128) Post posts[kPosts];
   alignas(128) BlockList blocks;
+  alignas(128) CpuShare cpus;  // there before the rank is live
 };
-static_assert(sizeof(RankBlock) == 128 + 5 * 128 + kPosts * 64 + 384);
+static_assert(sizeof(RankBlock) == 128 + 5 * 128 + kPosts * 64 + 384 + 128);
 
 /// A line whose last word says whether the rest is there: data and flag travel together.
 struct alignas(64) LlLine {

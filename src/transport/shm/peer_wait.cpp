@@ -174,16 +174,20 @@ std::vector<int> PeerWait::oddCallers(std::uint64_t seq) const {
 void PeerWait::throwMismatch(int peer) {
   const int me = segment_.rank();
   const std::uint64_t seq = firstMismatch(peer);
-  const auto tell = [&](int rank) {
-    return str("rank ", globalRanks_[static_cast<std::size_t>(rank)], " calls ",
-               describe_(segment_.block(rank).posts[seq % kPosts]));
+  const Post& mine = segment_.block(me).posts[seq % kPosts];
+  const Post& theirs = segment_.block(peer).posts[seq % kPosts];
+  const std::string here = describe_(mine);
+  const std::string there = describe_(theirs);
+  const bool sameWords = here == there && mine.algorithm != theirs.algorithm;
+  const auto tell = [&](int rank, const std::string& call) {
+    return str("rank ", globalRanks_[static_cast<std::size_t>(rank)], " calls ", call);
   };
-  throwCauseHere(
-      fail({.reason = Reason::MISMATCH,
-            .culprits = oddCallers(seq),
-            .reporter = me,
-            .seq = seq,
-            .text = str("the ranks do not call the same: ", tell(me), ", ", tell(peer))}));
+  throwCauseHere(fail({.reason = Reason::MISMATCH,
+                       .culprits = oddCallers(seq),
+                       .reporter = me,
+                       .seq = seq,
+                       .text = str("the ranks do not call the same: ", tell(me, here), ", ",
+                                   tell(peer, there), sameWords ? ", by another algorithm" : "")}));
 }
 
 std::uint64_t PeerWait::lastCall(int rank) const noexcept {

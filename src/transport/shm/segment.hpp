@@ -59,6 +59,9 @@ class Segment {
   int size() const noexcept { return size_; }
   const std::string& group() const noexcept { return group_; }
 
+  /// That the ranks may use together: the same for all of them, whatever each may use alone.
+  int cores() const noexcept { return cores_; }
+
   Header& header() const noexcept { return *reinterpret_cast<Header*>(base()); }
   RankBlock& block(int rank) const noexcept {
     return reinterpret_cast<RankBlock*>(base() + layout_.blocks())[rank];
@@ -116,6 +119,7 @@ class Segment {
   const std::shared_ptr<SharedMapping> mapping_;
   const Monitor::Offer offer_;  // rank 0: what the others may ask for
   const ForkGuard madeIn_;
+  int cores_ = 1;
   const std::array<std::uint64_t, 2> word_;  // that proves to others whose memory they read
 };
 
