@@ -231,8 +231,8 @@ TEST(RequestParserTest, KnowsNoOtherQueryBytes) {
   std::vector<int> expected(19);
   std::iota(expected.begin(), expected.end(), 0);
   // Answered: set, compare_set, get, add, wait, append, multi_get, multi_set, queue_push,
-  // queue_pop, barrier, and delete_prefix.
-  for (const int query : {1, 2, 3, 4, 6, 9, 10, 11, 14, 15, 18, 32}) {
+  // queue_pop, list_keys, barrier, and delete_prefix.
+  for (const int query : {1, 2, 3, 4, 6, 9, 10, 11, 14, 15, 17, 18, 32}) {
     expected.push_back(0x80 | query);
   }
   EXPECT_EQ(known, expected);
@@ -246,7 +246,7 @@ TEST(RequestParserTest, WantsAnAnswerOnlyInTheAnsweredForms) {
     std::string_view chunk = first;
     Request request;
     const Step step = parser.next(&chunk, &request);
-    EXPECT_EQ(parser.wantsAnswer(), step != Step::BAD && byte >= 0x80) << byte;
+    EXPECT_EQ(parser.wantsAnswer(), step == Step::NEED_MORE && byte >= 0x80) << byte;
   }
 }
 

@@ -85,6 +85,23 @@ TEST(StoreCoreLimitsTest, AFullStoreRefusesWritesAndServesReads) {
   EXPECT_EQ(server.ask(waiter, waitOf({"/k"})), kZero);
 }
 
+TEST(StoreCoreLimitsTest, AListingThatIsTooLongIsRefusedToThoseWhoWantAnAnswer) {
+  CoreHarness server({.unsentBytes = 400});
+  const ConnectionId native = server.connect();
+  const ConnectionId stock = server.connect();
+  server.send(native, setOf("/k", "v"));
+  const std::string listing = test::i64(1) + blob("/k");
+  EXPECT_EQ(server.ask(native, ask(Query::LIST_KEYS)), kZero + listing);
+  EXPECT_EQ(server.ask(stock, req(Query::LIST_KEYS)), listing);
+  server.send(native, setOf("/" + std::string(400, 'k'), "v"));
+
+  EXPECT_THAT(server.ask(native, ask(Query::LIST_KEYS)), HasSubstr("LIMIT"));
+  server.send(stock, req(Query::LIST_KEYS));
+
+  EXPECT_TRUE(server.isOpen(native));
+  EXPECT_EQ(server.reason(stock), Reason::LIMIT);
+}
+
 TEST(StoreCoreLimitsTest, AHugeReplyIsRefusedBeforeItIsBuilt) {
   CoreHarness server;
   const ConnectionId stock = server.connect();

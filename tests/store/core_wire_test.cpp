@@ -296,7 +296,7 @@ TEST(StoreCoreProbeTest, OnlyOurServersHaveTheCapabilityKey) {
   ByteReader reader(record);
   EXPECT_EQ(reader.number<std::uint64_t>(), record.size() - 8);
   EXPECT_EQ(reader.number<std::uint32_t>(), kCapabilityVersion);
-  EXPECT_EQ(reader.number<std::uint64_t>(), kFeatureAnswered);
+  EXPECT_EQ(reader.number<std::uint64_t>(), kFeatureAnswered | kFeatureListing);
   EXPECT_EQ(reader.number<std::uint64_t>(), 8192U);
   EXPECT_EQ(reader.number<std::uint64_t>(), 8'388'608U);
   EXPECT_EQ(reader.number<std::uint64_t>(), 131'072U);

@@ -182,6 +182,24 @@ TEST_P(TCPClientTest, MoreThreadsMayMeetAtABarrierThanThereAreConnections) {
   EXPECT_EQ(met.load(), kThreads - 1);
 }
 
+TEST_P(TCPClientTest, AListingThatIsTooLongIsRefusedAndTheStoreStays) {
+  const tcp::StoreServer narrow(
+      {.host = kHost, .useLibUv = GetParam(), .limits = {.unsentBytes = 1000}},
+      Deadline::after(20s));
+  TCPStore lister(kHost, {.port = narrow.port(), .timeout = 20s});
+  TCPStore other(kHost, {.port = narrow.port(), .timeout = 20s});
+  other.set(std::string(500, 'a'), "v");
+  EXPECT_EQ(other.numKeys(), 1);
+  EXPECT_EQ(lister.listKeys().size(), 1U);
+  other.set(std::string(500, 'b'), "v");
+  EXPECT_EQ(other.numKeys(), 2);
+
+  EXPECT_THAT(textOf([&] { lister.listKeys(); }),
+              AllOf(HasSubstr("list_keys was refused"), HasSubstr("[LIMIT]")));
+
+  EXPECT_EQ(lister.numKeys(), 2) << "whatever another client wrote";
+}
+
 TEST_P(TCPClientTest, TheLargestValuePassesAndOneByteMoreIsNotSent) {
   const std::string largest(8 * 1024 * 1024, 'x');
   client.set("k", largest);

@@ -416,7 +416,11 @@ std::string StoreClient::stats(Milliseconds timeout) {
 
 std::vector<std::string> StoreClient::listKeys(Milliseconds timeout) {
   const Call call("list_keys", {}, timeout);
-  return ask(call, RequestWriter().begin(Query::LIST_KEYS), [&](Connection& connection) {
+  const bool answered = traits_.listing;
+  return ask(call, RequestWriter().begin(Query::LIST_KEYS, answered), [&](Connection& connection) {
+    if (answered) {
+      connection.verdict(call);
+    }
     std::vector<std::string> keys;
     for (std::int64_t left = connection.i64(call); left > 0; --left) {
       keys.push_back(connection.blob(call));

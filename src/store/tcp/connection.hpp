@@ -30,6 +30,7 @@ namespace unisono::tcp {
 /// What is known of the server at the other end.
 struct ServerTraits {
   bool native = false;       // one of ours: the answered forms may be used
+  bool listing = false;      // also that of LIST_KEYS
   StoreLimits limits;        // only those of a single request
   Milliseconds roundTrip{};  // as the kernel measured it while connecting
 };

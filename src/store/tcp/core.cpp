@@ -26,7 +26,7 @@ std::string capabilityRecord(const StoreLimits& limits) {
   std::string record;
   ByteWriter writer(record);
   writer.number(kCapabilityVersion);
-  writer.number(kFeatureAnswered);
+  writer.number(kFeatureAnswered | kFeatureListing);
   writer.number(limits.keyBytes);
   writer.number(limits.valueBytes);
   writer.number(limits.keysPerCommand);

@@ -103,7 +103,7 @@ class StoreCore {
   Status popWaiting(Session& session, const Request& request);
   Status arrive(Session& session, const Request& request);
   void check(Session& session, const Request& request);
-  Status listKeys(Session& session);
+  Status listKeys(Session& session, const Request& request);
   void putValues(Session& session);
   void finishWait(Session& session, const std::string* element);
   void finishGet(Session& session, std::span<const std::string_view> keys);

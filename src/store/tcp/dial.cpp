@@ -31,23 +31,25 @@ void sayHello(Connection& connection, const Call& call) {
   }
 }
 
-/// The limits that a server of ours says it has, or nothing when the record is not understood.
-std::optional<StoreLimits> readCapabilities(std::string_view record) {
+/// What a server of ours says of itself; it is not native when the record is not understood.
+ServerTraits readCapabilities(std::string_view record) {
   ByteReader reader(record);
   const auto version = reader.number<std::uint32_t>();
   const auto features = reader.number<std::uint64_t>();
-  StoreLimits limits;
+  ServerTraits traits;
+  StoreLimits& limits = traits.limits;
   const std::array fields = {&limits.keyBytes, &limits.valueBytes, &limits.keysPerCommand,
                              &limits.commandBytes};
   for (std::uint64_t* field : fields) {
     const auto value = reader.number<std::uint64_t>();
     if (!value) {
-      return std::nullopt;
+      return {};
     }
     *field = *value;
   }
-  const bool known = version && *version >= kCapabilityVersion && (*features & kFeatureAnswered);
-  return known ? std::optional(limits) : std::nullopt;
+  traits.native = version && *version >= kCapabilityVersion && (*features & kFeatureAnswered) != 0;
+  traits.listing = traits.native && (*features & kFeatureListing) != 0;
+  return traits.native ? traits : ServerTraits{};
 }
 
 /// Asks in a way that any server understands: only ours has the key.
@@ -58,10 +60,9 @@ void findCapabilities(Connection& connection, const Call& call) {
     return;
   }
   connection.send(RequestWriter().begin(Query::GET).blob(kCapabilityKey).bytes(), call);
-  if (const std::optional<StoreLimits> limits = readCapabilities(connection.blob(call))) {
-    connection.traits.native = true;
-    connection.traits.limits = *limits;
-  }
+  const Milliseconds roundTrip = connection.traits.roundTrip;
+  connection.traits = readCapabilities(connection.blob(call));
+  connection.traits.roundTrip = roundTrip;
 }
 
 /// The connection when the peer turned out to be a store; otherwise notes why not.

@@ -88,7 +88,7 @@ Status StoreCore::execute(Session& session, const Request& request) {
       putI64(session, table_.queueLength(request.key()));
       break;
     case Query::LIST_KEYS:
-      return listKeys(session);
+      return listKeys(session, request);
     case Query::VALIDATE:
       return {Reason::PROTOCOL, "it said hello twice"};
   }
@@ -265,14 +265,17 @@ void StoreCore::check(Session& session, const Request& request) {
   putByte(session, probe || table_.allPresent(request.keys) ? kReady : kNotReady);
 }
 
-Status StoreCore::listKeys(Session& session) {
+Status StoreCore::listKeys(Session& session, const Request& request) {
   const std::vector<std::string_view> keys = table_.keys();
   std::uint64_t bytes = 8;
   for (const std::string_view key : keys) {
     bytes += 8 + key.size();
   }
-  if (Status status = admitReply(session, bytes); !status.isOk()) {
-    return status;
+  if (const Status status = admitReply(session, bytes); !status.isOk()) {
+    return refuse(session, request, status);
+  }
+  if (request.answered) {
+    putVerdict(session, Verdict::DONE);
   }
   putI64(session, keys.size());
   for (const std::string_view key : keys) {

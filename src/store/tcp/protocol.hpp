@@ -59,7 +59,8 @@ constexpr std::string_view kWorkerCountKey = "init/";
 constexpr std::string_view kCapabilityKey = "unisono/capabilities";
 /// Its value: u32 version, u64 feature bits, then four u64 limits in the order of StoreLimits.
 constexpr std::uint32_t kCapabilityVersion = 1;
-constexpr std::uint64_t kFeatureAnswered = 1;  // all answered forms of version 1
+constexpr std::uint64_t kFeatureAnswered = 1;  // all answered forms of version 1, but for
+constexpr std::uint64_t kFeatureListing = 2;   // the one of LIST_KEYS
 
 /// Another one, for a stock GET: what the server is doing, as JSON (StoreCore::statsText).
 constexpr std::string_view kStatsKey = "unisono/stats";
@@ -102,7 +103,7 @@ constexpr std::array<Shape, 20> kShapes = {{
     {Query::QUEUE_PUSH, "queue_push", {Field::KEY, Field::VALUE}, true, true},
     {Query::QUEUE_POP, "queue_pop", {Field::KEY}, true, true},
     {Query::QUEUE_LEN, "queue_len", {Field::KEY}, true, false},
-    {Query::LIST_KEYS, "list_keys", {}, true, false},
+    {Query::LIST_KEYS, "list_keys", {}, true, true},
     {Query::BARRIER, "barrier", {Field::KEY, Field::I64}, true, true},
     {Query::DELETE_PREFIX, "delete_prefix", {Field::KEY}, false, true},
 }};
