@@ -1,9 +1,11 @@
 #include "stress/crowd.hpp"
 
+#include <algorithm>
 #include <arpa/inet.h>
 #include <array>
 #include <cerrno>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdexcept>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -38,28 +40,29 @@ std::string greeting() {
   return RequestWriter().begin(Query::VALIDATE).u32(tcp::kMagic).begin(Query::PING).u32(7).bytes();
 }
 
-/// What a bad client sends next. Some keep it up for as long as they are let.
-enum class Manner : std::uint8_t {
-  NOISE,
-  SLOW_REQUEST,
-  NEVER_READS,
-  HUGE_LENGTH,
-  KEYS_BY_THE_BYTE
-};
-constexpr std::uint64_t kManners = 5;
+/// How a client is bad. All but NOISE say hello first; SLOW_VALUE and NEVER_READS stay for as long
+/// as they are let.
+enum class Manner : std::uint8_t { NOISE, SLOW_VALUE, NEVER_READS, HUGE_LENGTH, KEYS_IN_PIECES };
+
+constexpr std::size_t kManyKeys = 3000;
+constexpr std::int64_t kSlowValue = 8 * 1024 * 1024;
 
 struct Villain {
   UniqueFd fd;
   Manner manner = Manner::NOISE;
-  std::string rest;  // of what it is sending piece by piece
+  std::string speech;  // which it sends piece by piece
+  std::size_t said = 0;
 };
 
-std::string manyKeys(std::size_t count) {
-  std::vector<std::string> keys;
-  for (std::size_t i = 0; i < count; ++i) {
-    keys.push_back(str("/never/", i));
-  }
-  return RequestWriter().begin(Query::WAIT).keys(keys).bytes();
+const std::string& manyKeys() {
+  static const std::string request = [] {
+    std::vector<std::string> keys;
+    for (std::size_t i = 0; i < kManyKeys; ++i) {
+      keys.push_back(str("/never/", i));
+    }
+    return RequestWriter().begin(Query::WAIT).keys(keys).bytes();
+  }();
+  return request;
 }
 
 /// What one of that manner has to say, behind its greeting.
@@ -72,43 +75,79 @@ std::string speechOf(Manner manner, SeededRng& rng) {
       }
       return noise;
     }
-    case Manner::SLOW_REQUEST:
-      return RequestWriter().begin(Query::SET).blob("/slow").blob(std::string(4000, 's')).bytes();
-    case Manner::NEVER_READS: {
-      RequestWriter request;
-      for (int i = 0; i < 50; ++i) {
-        request.begin(Query::PING).u32(static_cast<std::uint32_t>(i));
-      }
-      return request.bytes();
-    }
+    case Manner::SLOW_VALUE:
+      return RequestWriter().begin(Query::SET).blob("/slow").i64(kSlowValue).bytes();
+    case Manner::NEVER_READS:
+      return RequestWriter().begin(Query::GET).blob(str("/", Mob::kLargeKey)).bytes();
     case Manner::HUGE_LENGTH:
       return RequestWriter().begin(Query::SET).i64(std::int64_t{1} << 62).bytes();
-    case Manner::KEYS_BY_THE_BYTE:
-      return manyKeys(3000);
+    case Manner::KEYS_IN_PIECES:
+      return manyKeys();
   }
   return {};
 }
 
-/// Sends the next piece; false when the server has had enough of it.
-bool misbehave(Villain& villain, std::uint16_t port, SeededRng& rng) {
+/// What it says when it has said that; nothing for those who then leave.
+std::string moreOf(Manner manner, SeededRng& rng) {
+  return manner == Manner::SLOW_VALUE    ? std::string(1000, 's')
+         : manner == Manner::NEVER_READS ? speechOf(manner, rng)
+                                         : std::string();
+}
+
+/// How much of it goes into one packet.
+std::size_t pieceOf(Manner manner) {
+  return manner == Manner::SLOW_VALUE       ? 1
+         : manner == Manner::KEYS_IN_PIECES ? 1024
+                                            : std::string::npos;
+}
+
+void appear(Villain& villain, std::uint16_t port, SeededRng& rng) {
+  villain.fd = connectFrom(1, port);
+  const int one = 1;
+  ::setsockopt(villain.fd.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  const bool greets = villain.manner != Manner::NOISE || rng.next() % 2 == 0;
+  villain.speech = (greets ? greeting() : "") + speechOf(villain.manner, rng);
+  villain.said = 0;
+  if (villain.manner == Manner::NEVER_READS) {  // else the kernel would take most of it for us
+    const int little = 4096;
+    ::setsockopt(villain.fd.get(), SOL_SOCKET, SO_RCVBUF, &little, sizeof little);
+  }
+}
+
+/// Sends the next piece; false when it is done, or the server has had enough of it.
+bool misbehave(Villain& villain, SeededRng& rng) {
+  if (villain.said == villain.speech.size()) {
+    villain.speech = moreOf(villain.manner, rng);
+    villain.said = 0;
+  }
+  if (villain.speech.empty()) {
+    return false;
+  }
+  const std::size_t size = std::min(villain.speech.size() - villain.said, pieceOf(villain.manner));
+  const ssize_t sent = ::send(villain.fd.get(), villain.speech.data() + villain.said, size,
+                              MSG_NOSIGNAL | MSG_DONTWAIT);
+  villain.said += sent > 0 ? static_cast<std::size_t>(sent) : 0;
+  return sent >= 0 || errno == EAGAIN;
+}
+
+void leave(Villain& villain) {
+  // With an answer that was never taken the end would be a reset, and drop what is on its way.
+  std::array<char, 64> answer{};
+  static_cast<void>(::recv(villain.fd.get(), answer.data(), answer.size(), MSG_DONTWAIT));
+  villain.fd.reset();
+}
+
+/// What one villain does in its turn: a piece, or several if they are as small as can be.
+void provoke(Villain& villain, std::uint16_t port, SeededRng& rng) {
   if (!villain.fd.valid()) {
-    villain.fd = connectFrom(1, port);
-    villain.manner = static_cast<Manner>(rng.next() % kManners);
-    villain.rest = (rng.next() % 4 == 0 ? "" : greeting()) + speechOf(villain.manner, rng);
+    appear(villain, port, rng);
   }
-  const bool byTheByte =
-      villain.manner == Manner::SLOW_REQUEST || villain.manner == Manner::KEYS_BY_THE_BYTE;
-  if (villain.rest.empty() && villain.manner == Manner::NEVER_READS) {
-    villain.rest = speechOf(villain.manner, rng);
+  for (int left = villain.manner == Manner::SLOW_VALUE ? 32 : 1; left > 0; --left) {
+    if (!misbehave(villain, rng)) {
+      leave(villain);
+      return;
+    }
   }
-  const std::size_t size =
-      byTheByte ? std::min<std::size_t>(villain.rest.size(), 1) : villain.rest.size();
-  const ssize_t sent =
-      ::send(villain.fd.get(), villain.rest.data(), size, MSG_NOSIGNAL | MSG_DONTWAIT);
-  villain.rest.erase(0, sent > 0 ? static_cast<std::size_t>(sent) : 0);
-  const bool refused = sent < 0 && errno != EAGAIN;
-  const bool leaves = villain.rest.empty() && villain.manner != Manner::NEVER_READS;
-  return !refused && !leaves;
 }
 
 }  // namespace
@@ -169,20 +208,27 @@ Mob::Mob(std::uint16_t port, std::size_t count, std::uint64_t seed)
 Mob::~Mob() = default;
 
 void Mob::run(std::stop_token stop, std::uint16_t port, std::size_t count, std::uint64_t seed) {
+  // They attack the server, not the processor that it and its honest clients run on: so much work,
+  // then a pause.
+  constexpr std::chrono::microseconds kTurn(1000);
+  constexpr std::chrono::microseconds kPause(3000);
   SeededRng rng(seed);
   std::vector<Villain> villains(count);
-  while (!stop.stop_requested()) {  // ends when the object goes
-    for (Villain& villain : villains) {
+  for (std::size_t i = 0; i < count; ++i) {
+    villains[i].manner = static_cast<Manner>(i % Mob::kKinds);
+  }
+  for (std::size_t next = 0; !stop.stop_requested();) {  // ends when the object goes
+    const TimePoint end = systemClock().now() + kTurn;
+    for (std::size_t i = 0; i < count && systemClock().now() < end; ++i) {
+      Villain& villain = villains[next++ % count];
       try {
-        if (!misbehave(villain, port, rng)) {
-          villain.fd.reset();
-        }
+        provoke(villain, port, rng);
         ++misdeeds_;
       } catch (const std::runtime_error&) {
         villain.fd.reset();  // no connection this time
       }
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::this_thread::sleep_for(kPause);
   }
 }
 

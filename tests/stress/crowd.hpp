@@ -31,9 +31,16 @@ class Crowd {
   std::vector<UniqueFd> clients_;
 };
 
-/// Clients that behave as badly as they can, on a thread of their own, until destroyed.
+/// Clients that behave as badly as they can, on a thread of their own, until destroyed: they send
+/// noise, a value byte by byte, requests whose replies they do not take, lengths beyond reason, and
+/// long lists of keys in small pieces. As many are of each kind.
 class Mob {
  public:
+  static constexpr std::size_t kKinds = 5;
+  /// What those ask for who take no replies; to be set before.
+  static constexpr std::string_view kLargeKey = "large";
+  static constexpr std::size_t kLargeValue = 64 * 1024;
+
   Mob(std::uint16_t port, std::size_t count, std::uint64_t seed);
   ~Mob();
   Mob(const Mob&) = delete;
