@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "linear/key_search.hpp"
@@ -59,10 +60,15 @@ Verdict check(const History& history, std::size_t mostSteps) {
   Verdict total;
   for (const std::vector<const Event*>& part : parts(history)) {
     Verdict verdict = checkPart(part, mostSteps);
-    total.steps += verdict.steps;
-    if (!verdict.isFine()) {
-      verdict.steps = total.steps;
+    verdict.steps += total.steps;
+    if (verdict.kind == Verdict::Kind::WRONG) {
       return verdict;
+    }
+    // One part may be undecided, and another one wrong all the same.
+    if (total.isFine()) {
+      total = std::move(verdict);
+    } else {
+      total.steps = verdict.steps;
     }
   }
   return total;

@@ -22,7 +22,8 @@ struct Verdict {
   bool isFine() const { return kind == Kind::FINE; }
 };
 
-/// Gives up, undecided, after `mostSteps` among keys that have to do with each other.
+/// Gives up, undecided, after `mostSteps` among keys that have to do with each other; the others
+/// are looked at all the same, and one wrong answer among them is the verdict.
 Verdict check(const History& history, std::size_t mostSteps = 20'000'000);
 
 }  // namespace unisono::linear

@@ -218,5 +218,18 @@ TEST(LinearCheckerTest, GivesUpAfterSoManySteps) {
   EXPECT_TRUE(check(history, 40).isFine());
 }
 
+TEST(LinearCheckerTest, FindsAWrongAnswerBehindKeysThatItGaveUpOn) {
+  History history;
+  for (int i = 10; i < 50; ++i) {
+    history.push_back(set("a", std::to_string(i), 0, 100));
+  }
+  history.push_back(set("b", "1", 0, 1));
+  history.push_back(set("b", "2", 2, 3));
+  EXPECT_EQ(check(history, 10).kind, Verdict::Kind::TOO_LONG);
+
+  history.push_back(got("b", "1", 4, 5));
+  EXPECT_EQ(check(history, 10).kind, Verdict::Kind::WRONG);
+}
+
 }  // namespace
 }  // namespace unisono::linear
