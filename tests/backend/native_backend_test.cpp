@@ -341,6 +341,34 @@ TEST(NativeBackendErrorTest, ShutdownWaitsNoLongerThanTheTimeoutOfTheGroup) {
               HasSubstr("rank 0 shut the group down"));
 }
 
+// Until the peer comes, which is later than each of the waits lasts.
+TEST(NativeBackendWaitTest, EndsAtItsOwnTimeAndLeavesTheOperationAlone) {
+  NativeWorld world(2);
+  std::vector<float> data(10, 1);
+  std::vector<float> theirs(10, 1);
+  const WorkPtr first = world[0].barrier({.timeout = 20s});
+  const WorkPtr work = world[0].allreduce({Tensor(data)}, {.timeout = 20s});
+  const auto start = std::chrono::steady_clock::now();
+
+  EXPECT_THAT(textOf<DistTimeoutError>([&] { work->wait(10ms); }),
+              HasSubstr("Operation timed out!"));
+  EXPECT_THROW(first->wait(10ms), DistTimeoutError);
+  EXPECT_THROW(work->getFuture().wait(10ms), DistTimeoutError);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 15s);
+
+  world[1].barrier({.asyncOp = false})->wait();
+  world[1].allreduce({Tensor(theirs)}, {.asyncOp = false})->wait();
+  EXPECT_TRUE(work->wait(60s));
+  EXPECT_THAT(data, Each(2.0F));
+}
+
+TEST(NativeBackendWaitTest, MayBeLongerThanTheOperationMayTake) {
+  NativeWorld world(2);
+  const WorkPtr work = world[0].barrier({.timeout = 30ms});
+  EXPECT_THAT(textOf<DistTimeoutError>([&] { work->wait(60s); }),
+              HasSubstr("Timed out waiting 30ms"));
+}
+
 TEST(NativeBackendErrorTest, PeersLearnThatARankHasShutDown) {
   NativeWorld world(2);
   world[1].shutdown();

@@ -62,20 +62,22 @@ void Lane::push(std::shared_ptr<LaneItem> item) {
   }
 }
 
-void Lane::callWorker() noexcept {
+bool Lane::callWorker() noexcept {
   const MutexLock lock(mutex_);
   if (idleWorkers_ > 0) {
     changed_.notifyAll();
-    return;
+    return true;
   }
   if (ending_ || workers_.size() >= kMostWorkers) {
-    return;
+    return false;
   }
   try {
     workers_.emplace_back(name_, [this, owner = owner_.lock()] { work(); });
     ++idleWorkers_;  // counted here: it must not be started twice before it comes up
+    return true;
   } catch (const std::exception& error) {
     UNISONO_LOG(WARN, "backend", "no thread for asynchronous operations: ", error.what());
+    return false;
   }
 }
 
@@ -129,11 +131,30 @@ void Lane::driveOne() {
 void Lane::help(LaneItem& item, std::chrono::steady_clock::time_point until) {
   while (!item.isOver() && std::chrono::steady_clock::now() < until) {
     bool idle = false;
-    if (!busy_.compare_exchange_strong(idle, true, std::memory_order_seq_cst)) {
+    // Late is better than never: without a worker, who waits has to drive.
+    if (busy_.load(std::memory_order_relaxed) || (!isInTime(item, until) && callWorker()) ||
+        !busy_.compare_exchange_strong(idle, true, std::memory_order_seq_cst)) {
       return;
     }
     driveOne();
   }
+}
+
+/// Whether all up to `item` are over by `until` even if no peer ever comes.
+bool Lane::isInTime(const LaneItem& item, TimePoint until) {
+  if (until == TimePoint::max()) {
+    return true;
+  }
+  Milliseconds most{0};
+  const MutexLock lock(mutex_);
+  for (const auto& each : queue_) {
+    const Milliseconds more = std::max(each->timeout(), Milliseconds(0));
+    most = more < Milliseconds::max() - most ? most + more : Milliseconds::max();
+    if (each.get() == &item) {
+      break;
+    }
+  }
+  return Deadline::after(most).when() <= until;
 }
 
 bool Lane::drain(Deadline deadline, bool interruptible) {

@@ -2,7 +2,8 @@
 //
 // Whoever needs a result drives: a call that is going to wait runs on its own thread when the lane
 // is idle, and a thread that waits runs what is queued before it. A worker runs what nobody waits
-// for. Handing a small operation to another thread would take longer than the operation.
+// for. Handing a small operation to another thread would take longer than the operation. But who
+// waits for a limited time drives only what is over by then: an operation cannot be left half done.
 //
 // At most one thread drives at a time; it holds no lock while it runs an operation. Callbacks run
 // after the driver has given up its role, so they may themselves submit and wait.
@@ -37,6 +38,8 @@ class LaneItem {
   /// Ends it without running it.
   virtual Callbacks fail(std::exception_ptr reason) noexcept = 0;
   virtual bool isOver() noexcept = 0;
+  /// How long it may run at most.
+  virtual Milliseconds timeout() const noexcept = 0;
 };
 
 class Lane {
@@ -69,7 +72,8 @@ class Lane {
   /// Queues `item`; it runs even if nobody waits for it.
   void push(std::shared_ptr<LaneItem> item) UNISONO_EXCLUDES(mutex_);
 
-  /// Drives until `item` is over or `until` has passed; returns early when another thread drives.
+  /// Drives until `item` is over or `until` has passed. Returns early when another thread drives,
+  /// and when what is queued could last longer than that: then a worker drives.
   void help(LaneItem& item, std::chrono::steady_clock::time_point until) UNISONO_EXCLUDES(mutex_);
 
   /// Returns when nothing is queued or running any more; false when `deadline` has passed before.
@@ -87,7 +91,10 @@ class Lane {
   void end() UNISONO_EXCLUDES(mutex_);
 
  private:
-  void callWorker() noexcept UNISONO_EXCLUDES(mutex_);
+  /// Whether one is going to come.
+  bool callWorker() noexcept UNISONO_EXCLUDES(mutex_);
+  bool isInTime(const LaneItem& item, std::chrono::steady_clock::time_point until)
+      UNISONO_EXCLUDES(mutex_);
   void work() UNISONO_EXCLUDES(mutex_);
   std::shared_ptr<LaneItem> takeFront() UNISONO_EXCLUDES(mutex_);
   void driveOne() UNISONO_EXCLUDES(mutex_);

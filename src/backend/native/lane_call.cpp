@@ -27,6 +27,7 @@ class LaneCall final : public Work, public LaneItem {
     return finishDeferred(std::move(reason));
   }
   bool isOver() noexcept override { return isCompleted(); }
+  Milliseconds timeout() const noexcept override { return Milliseconds::max(); }  // not known
 
  private:
   void help(Work::TimePoint until) override {

@@ -59,6 +59,7 @@ class NativeBackend::NativeWork final : public Work, public LaneItem {
     return end(std::move(reason));
   }
   bool isOver() noexcept override { return isCompleted(); }
+  Milliseconds timeout() const noexcept override { return args_.timeout; }
 
  private:
   void help(TimePoint until) override {
