@@ -84,6 +84,20 @@ TEST_F(FusionTest, NeverMakesALargeCallOfManySmallOnes) {
   EXPECT_EQ(tensors, 100U);
 }
 
+TEST_F(FusionTest, IsTheSameWhereverMessagesLie) {
+  std::vector<CollectiveArgs> batch;
+  batch.push_back(message(OpType::RECV, tensor_({4}), 0));
+  batch.push_back(reduction(tensor_({4})));
+  batch.push_back(message(OpType::SEND, tensor_({4}), 0));
+  batch.push_back(reduction(tensor_({5})));
+  const auto fused = fuseSmallReductions(std::move(batch));
+  ASSERT_EQ(fused.size(), 3U);
+  EXPECT_EQ(fused[0].type, OpType::RECV);
+  EXPECT_EQ(fused[1].type, OpType::ALLREDUCE_COALESCED);
+  EXPECT_EQ(fused[1].outputs.size(), 2U);
+  EXPECT_EQ(fused[2].type, OpType::SEND);
+}
+
 TEST_F(FusionTest, AFusedCallHasTheLongestTimeOfItsParts) {
   std::vector<CollectiveArgs> batch;
   for (const auto timeout : {10ms, 30ms, 20ms}) {
@@ -158,12 +172,50 @@ TEST_P(BatchTest, StartsNothingWhenOneCallMakesNoSense) {
   });
 }
 
+// Messages are a matter of two ranks: others need not know of them.
+TEST(BatchMessagesTest, MayLieAnywhereBetweenWhatAllRanksCall) {
+  NativeWorld world(3);
+  world.run([](NativeBackend& rank) {
+    std::vector<float> one(10, 1);
+    std::vector<float> two(10, 1);
+    std::vector<int> note(3, rank.rank());
+    std::vector<CollectiveArgs> batch;
+    batch.push_back(reduction(Tensor(one)));
+    if (rank.rank() == 0) {
+      batch.push_back(message(OpType::SEND, Tensor(note), 1));
+    }
+    batch.push_back(reduction(Tensor(two)));
+    if (rank.rank() == 1) {
+      batch.push_back(message(OpType::RECV, Tensor(note), 0));
+    }
+    EXPECT_TRUE(rank.submitCoalesced(std::move(batch))->wait());
+    EXPECT_THAT(one, Each(3.0F));
+    EXPECT_THAT(two, Each(3.0F));
+    EXPECT_THAT(note, Each(rank.rank() == 1 ? 0 : rank.rank()));
+  });
+}
+
+TEST(BatchWaitTest, EndsAtItsOwnTimeAndLeavesTheBatchAlone) {
+  NativeWorld world(2);
+  std::vector<float> data(10, 1);
+  std::vector<float> theirs(10, 1);
+  CollectiveArgs patient = reduction(Tensor(data));
+  patient.timeout = 20s;
+  const WorkPtr work = world[0].submitCoalesced({patient});
+
+  EXPECT_THROW(work->wait(10ms), DistTimeoutError);
+  EXPECT_TRUE(world[1].submitCoalesced({reduction(Tensor(theirs))})->wait());
+  EXPECT_TRUE(work->wait(60s));
+  EXPECT_THAT(data, Each(2.0F));
+}
+
 TEST(BatchErrorTest, FailsOnceAllItsPartsHaveEnded) {
-  NativeWorld world(2, {.timeout = 100ms, .groupName = "g"});
+  NativeWorld world(2);
   const auto thrown = world.outcomes([](NativeBackend& rank) {
     if (rank.rank() == 1) {
       return;  // never calls
     }
+    rank.setTimeout(100ms);  // not before: forming may take longer
     std::vector<float> data(10, 1);
     std::vector<int> get(1);
     const WorkPtr work =

@@ -78,21 +78,24 @@ class JointWork final : public Work {
 
 std::vector<CollectiveArgs> fuseSmallReductions(std::vector<CollectiveArgs> batch) {
   std::vector<CollectiveArgs> fused;
-  std::size_t room = 0;  // in the last one, for more
+  std::size_t last = 0;  // the reduction that more may be added to
+  std::size_t room = 0;  // in it
   for (CollectiveArgs& args : batch) {
     if (!mayBeFused(args)) {
-      room = 0;
+      // Other ranks send and receive something else, or nothing, at this place.
+      room = isP2POp(args.type) ? room : 0;
       fused.push_back(std::move(args));
       continue;
     }
     const std::size_t bytes = args.outputs[0].bytes();
-    if (room == 0 || bytes > room || !agree(fused.back(), args)) {
+    if (room == 0 || bytes > room || !agree(fused[last], args)) {
       room = kMostFused - bytes;
+      last = fused.size();
       fused.push_back(std::move(args));
       continue;
     }
     room -= bytes;
-    CollectiveArgs& whole = fused.back();
+    CollectiveArgs& whole = fused[last];
     whole.type = OpType::ALLREDUCE_COALESCED;
     whole.timeout = std::max(whole.timeout, args.timeout);
     whole.outputs.append(std::move(args.outputs[0]));

@@ -10,7 +10,8 @@
 namespace unisono {
 
 /// Makes one allreduceCoalesced of neighbours in `batch` that are small all_reduces of one type and
-/// operation. All ranks come to the same result, as it depends only on what they must agree on.
+/// operation; messages do not come between them. All ranks come to the same calls, as they depend
+/// only on what the ranks must agree on.
 std::vector<CollectiveArgs> fuseSmallReductions(std::vector<CollectiveArgs> batch);
 
 /// A Work that ends when all of `parts` have, with the first of their failures, or with all their
