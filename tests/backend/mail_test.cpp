@@ -6,6 +6,7 @@
 
 #include "backend/native_world.hpp"
 #include "base/str.hpp"
+#include "support/blocked_call.hpp"
 #include "support/support.hpp"
 
 namespace unisono {
@@ -331,6 +332,30 @@ TEST_F(PairTest, AWaitMayEndBeforeTheMessage) {
   world[0].send({Tensor(std::span(&sent, 1))}, 1)->wait();
   EXPECT_TRUE(work->wait(10s));
   EXPECT_EQ(value, 9);
+}
+
+TEST_F(PairTest, AWaitThatLastsSaysOnceWhatForAndHowLong) {
+  const test::ScopedEnv soon("UNISONO_HANG_WARN", "0.03");
+  const test::LogCapture log;
+  const auto notices = [&] {
+    const std::vector<std::string> lines = log.lines();
+    return std::count_if(lines.begin(), lines.end(), [](const std::string& line) {
+      return line.find(
+                 "recv of group 'g': rank 1 waits for 4 bytes with tag 5 from rank 0 "
+                 "(process ") != std::string::npos &&
+             line.find("giving up in ") != std::string::npos;
+    });
+  };
+  int value = 0;
+  const WorkPtr work = world[1].recv({Tensor(std::span(&value, 1))}, 0, 5);
+  test::BlockedCall waiting([&] { return work->wait(); });
+  EXPECT_TRUE(test::eventually([&] { return notices() > 0; }));
+  EXPECT_TRUE(waiting.staysBlocked(100ms));
+  EXPECT_EQ(notices(), 1);
+
+  int sent = 9;
+  world[0].send({Tensor(std::span(&sent, 1))}, 1, 5)->wait();
+  EXPECT_TRUE(waiting.result());
 }
 
 TEST_F(PairTest, WhatWasSentOutlivesItsSender) {

@@ -31,6 +31,7 @@
 #include "base/fork.hpp"
 #include "base/mutex.hpp"
 #include "base/thread.hpp"
+#include "base/wait.hpp"
 #include "base/wait_policy.hpp"
 #include "transport/shm/peer_memory.hpp"
 #include "transport/shm/peer_wait.hpp"
@@ -166,7 +167,7 @@ class Mail {
   // Who drives, and what ends it: mail_driver.cpp.
   void callWorker() UNISONO_REQUIRES(mutex_);
   void work() UNISONO_EXCLUDES(mutex_);
-  void driveUntil(const Enough& enough, Deadline deadline) UNISONO_EXCLUDES(mutex_);
+  void driveUntil(const Enough& enough, const WaitContext& limits) UNISONO_EXCLUDES(mutex_);
   bool look(const Enough& enough) UNISONO_EXCLUDES(mutex_);
   void tellEnds() UNISONO_EXCLUDES(mutex_);
   void runCallbacks() noexcept UNISONO_EXCLUDES(mutex_);
@@ -180,6 +181,8 @@ class Mail {
   void forget() UNISONO_REQUIRES(mutex_);
   std::exception_ptr errorFor(const AbortCause& cause, const Parcel& parcel) const;
   std::string describe(const Parcel& parcel) const;
+  /// " (process 77, state T stopped)" of the rank it depends on; nothing while nobody is known.
+  std::string stateOfPeer(const Parcel& parcel) const;
   /// The rank that it is for, or comes from; Parcel::kAnybody while nobody is known.
   static int neededFor(const Parcel& parcel);
   int world(int rank) const { return globalRanks_[static_cast<std::size_t>(rank)]; }

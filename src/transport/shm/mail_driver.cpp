@@ -4,7 +4,6 @@
 
 #include "base/log.hpp"
 #include "base/str.hpp"
-#include "base/wait.hpp"
 #include "life/blame.hpp"
 #include "transport/shm/mail.hpp"
 
@@ -19,16 +18,16 @@ constexpr Milliseconds kProcessLook(50);
 /// The right to drive, which one thread has at a time.
 class Mail::Role {
  public:
-  /// Waits for it until `enough` or `deadline`.
-  Role(Mail& mail, const Enough& enough, Deadline deadline) : mail_(mail) {
+  /// Waits for it until `enough`, within `limits`.
+  Role(Mail& mail, const Enough& enough, const WaitContext& limits) : mail_(mail) {
     const MutexLock lock(mail_.mutex_);
     const Helping helping(mail_);
     if (mail_.driven_) {
       ring(mail_.segment_.block(mail_.rank_).mailDoor);  // the worker lets others go first
     }
     CondWaitable on(mail_.changed_, mail_.mutex_);
-    static_cast<void>(waitUntil([&]() UNISONO_NO_ANALYSIS { return !mail_.driven_ || enough(); },
-                                {.deadline = deadline, .subject = {}}, on));
+    static_cast<void>(
+        waitUntil([&]() UNISONO_NO_ANALYSIS { return !mail_.driven_ || enough(); }, limits, on));
     held_ = !mail_.driven_ && !enough();
     mail_.driven_ = mail_.driven_ || held_;
   }
@@ -140,16 +139,35 @@ void Mail::post(const ParcelPtr& parcel, bool waits) {
 
 void Mail::help(const Parcel& parcel, TimePoint until) {
   const auto isOver = [&]() UNISONO_NO_ANALYSIS { return parcel.isOver_; };
+  // One for all the waits in here: the notice is given once.
+  struct Notice {
+    const Mail& mail;
+    const Parcel& parcel;
+    bool given = false;
+  } notice{*this, parcel};
+  WaitContext limits{
+      .deadline = Deadline::at(std::min(until, parcel.deadline.when())), .subject = [&notice] {
+        notice.given = true;
+        const Parcel& late = notice.parcel;
+        return str(late.sends ? "send" : "recv", " of group '", notice.mail.segment_.group(),
+                   "': ", notice.mail.describe(late), notice.mail.stateOfPeer(late));
+      }};
   for (bool more = true; more;) {
     {
-      const Role role(*this, isOver, Deadline::at(until));
+      const Role role(*this, isOver, limits);
       more = role.isHeld();
       if (more) {
         driveUntil([&]() UNISONO_NO_ANALYSIS { return parcel.isOver_ || !callbacks_.empty(); },
-                   Deadline::at(until));
+                   limits);
+        if (parcel.deadline.expired()) {
+          check(false);  // which ends it: no sleep may have come after its time was over
+        }
       }
     }
     runCallbacks();
+    if (notice.given) {
+      limits.subject = nullptr;
+    }
     more = more && systemClock().now() < until;
   }
 }
@@ -160,9 +178,10 @@ bool Mail::flush(Deadline deadline) {
                         [](const auto& entry) { return entry.second->sends; });
   };
   {
-    const Role role(*this, sent, deadline);
+    const WaitContext limits{.deadline = deadline, .subject = {}};
+    const Role role(*this, sent, limits);
     if (role.isHeld()) {
-      driveUntil(sent, deadline);
+      driveUntil(sent, limits);
     }
   }
   runCallbacks();
@@ -219,7 +238,7 @@ void Mail::work() {
     {
       const Role role(*this);
       if (role.isHeld()) {
-        driveUntil(idle, Deadline::never());
+        driveUntil(idle, {.deadline = Deadline::never(), .subject = {}});
       }
     }
     runCallbacks();
@@ -227,7 +246,7 @@ void Mail::work() {
 }
 
 /// The caller has the role.
-void Mail::driveUntil(const Enough& enough, Deadline deadline) {
+void Mail::driveUntil(const Enough& enough, const WaitContext& limits) {
   const auto ready = [&] { return look(enough); };
   for (int i = policy_.spins(); i > 0; --i) {
     if (ready()) {
@@ -237,7 +256,7 @@ void Mail::driveUntil(const Enough& enough, Deadline deadline) {
   }
   if (!policy_.yieldUntil(ready)) {
     Sleeper sleeper(*this);
-    static_cast<void>(waitUntil(ready, {.deadline = deadline, .subject = {}}, sleeper));
+    static_cast<void>(waitUntil(ready, limits, sleeper));
   }
 }
 
@@ -366,15 +385,13 @@ void Mail::checkLeft(int peer) {
 void Mail::checkDeadlines() {
   for (const auto& [key, parcel] : open_) {
     if (parcel->deadline.expired()) {
-      const int peer = neededFor(*parcel);
-      const std::string state =
-          peer == Parcel::kAnybody ? "" : str(" (", segment_.describeProcess(peer), ")");
-      return fail({.reason = Reason::TIMEOUT,
-                   .culprits = {peer},
-                   .reporter = rank_,
-                   .seq = parcel->seq,
-                   .text = str(parcel->sends ? "send" : "recv", " timed out: Timed out waiting ",
-                               parcel->timeout.count(), "ms. ", describe(*parcel), state)});
+      return fail(
+          {.reason = Reason::TIMEOUT,
+           .culprits = {neededFor(*parcel)},
+           .reporter = rank_,
+           .seq = parcel->seq,
+           .text = str(parcel->sends ? "send" : "recv", " timed out: Timed out waiting ",
+                       parcel->timeout.count(), "ms. ", describe(*parcel), stateOfPeer(*parcel))});
     }
   }
 }
@@ -384,6 +401,11 @@ std::string Mail::describe(const Parcel& parcel) const {
   return str("rank ", world(rank_), parcel.sends ? " sends " : " waits for ", parcel.bytes,
              " bytes with tag ", parcel.tag, parcel.sends ? " to " : " from ",
              anybody ? "any rank" : str("rank ", world(parcel.peer)));
+}
+
+std::string Mail::stateOfPeer(const Parcel& parcel) const {
+  const int peer = neededFor(parcel);
+  return peer == Parcel::kAnybody ? "" : str(" (", segment_.describeProcess(peer), ")");
 }
 
 void Mail::fail(AbortCause cause) {
