@@ -118,8 +118,9 @@ TEST(SegmentTest, TheSameStoreServesOneGroupAfterAnother) {
 
 TEST(SegmentTest, SaysWhoHasNotCome) {
   const auto store = std::make_shared<HashStore>();
+  // Long enough for the two to find each other.
   const auto thrown =
-      onThreads(2, [&](int rank) { Segment::form(options(store, rank == 0 ? 0 : 2, 4, 100ms)); });
+      onThreads(2, [&](int rank) { Segment::form(options(store, rank == 0 ? 0 : 2, 4, 1s)); });
 
   for (const std::exception_ptr& each : thrown) {
     EXPECT_THAT(textOfThrown(each),
