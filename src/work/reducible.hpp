@@ -24,7 +24,7 @@ constexpr bool definedFor(RedOpType op, DType type) noexcept {
     case RedOpType::BXOR:
       return isIntegral(type) || type == DType::BOOL;
     case RedOpType::PREMUL_SUM:
-      return (isFloatingPoint(type) && elementSize(type) > 1) || isComplex(type);
+      return isFloatingPoint(type) && elementSize(type) > 1;
     case RedOpType::UNUSED:
       break;
   }

@@ -69,6 +69,8 @@ TEST_F(CollectiveArgsTest, AnAllreduceHasEqualTensorsThatCanBeReduced) {
   expectRefused("Cannot use ReduceOp.AVG with boolean inputs");
   api_.allreduce(tensor_({4}, DType::INT32), {.reduceOp = ReduceOp::preMulSum(2)});
   expectRefused("PreMulSum Data type must be half, float, bfloat16 or double");
+  api_.allreduce(tensor_({4}, DType::COMPLEX64), {.reduceOp = ReduceOp::preMulSum(2)});
+  expectRefused("PreMulSum Data type must be half, float, bfloat16 or double");
   api_.allreduce(tensor_({4}, DType::COMPLEX64), {.reduceOp = ReduceOp::MIN});
   expectRefused("all_reduce does not support ReduceOp.MIN");
   api_.allreduce(tensor_({4}), {.reduceOp = ReduceOp::UNUSED});
