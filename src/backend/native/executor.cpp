@@ -92,7 +92,7 @@ void Executor::run(CollectiveArgs& args, Milliseconds timeout) {
          .culprits = {arena_.rank()},
          .reporter = arena_.rank(),
          .seq = arena_.seq(),
-         .text = str("rank ", arena_.rank(), " has no memory left for ", args.describe())}));
+         .text = str(wait.nameOf(arena_.rank()), " has no memory left for ", args.describe())}));
   } catch (...) {
     arena_.abandon();
     throw;

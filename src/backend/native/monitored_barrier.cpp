@@ -135,8 +135,12 @@ void monitoredBarrier(shm::Arena& arena, const MonitoredBarrierOptions& options)
     }
     arena.end(true);  // rank 0 has heard everybody, and the others rank 0
   } catch (const DistError& error) {
+    arena.abandon();
     throwFacts(collects ? asCollector(error.facts(), options, missing)
                         : asMember(error.facts(), arena.rank()));
+  } catch (...) {  // an interrupt
+    arena.abandon();
+    throw;
   }
 }
 

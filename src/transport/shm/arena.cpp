@@ -1,5 +1,6 @@
 #include "transport/shm/arena.hpp"
 
+#include <new>
 #include <utility>
 
 #include "base/check.hpp"
@@ -41,6 +42,7 @@ Arena::Arena(Segment& segment, ArenaOptions options)
 
 void Arena::begin(const Announcement& what) {
   seq_ += 1;
+  open_ = true;
   // Ranks that go different ways would wait for each other: the way is part of the call.
   const std::uint32_t call = what.signature + what.algorithm * kMixer;
   Operation& operation = wait_.operation();
@@ -89,6 +91,7 @@ void Arena::forgetLines() noexcept {
 void Arena::end(bool heardAll) noexcept {
   const Position finished = positionOf(seq_ + 1, 0);
   place_ = {};
+  open_ = false;
   if (heardAll) {
     // Who has begun an operation has finished the one before.
     allFinished_ = seq_ - 1;
@@ -256,15 +259,21 @@ bool Arena::awaitAllLeft() {
   return !asked;
 }
 
-void Arena::abandon() {
-  if (isPulled()) {
-    wait_.fail({.reason = Reason::ABORTED,
-                .culprits = {rank_},
-                .reporter = rank_,
-                .seq = seq_,
-                .text = str("rank ", rank_, " has left ", wait_.operation().name,
-                            " before the others had read its data")});
+void Arena::abandon() noexcept {
+  if (!std::exchange(open_, false)) {
+    return;
   }
+  AbortCause cause;
+  cause.reporter = rank_;
+  cause.seq = seq_;
+  try {
+    cause.culprits = {rank_};
+    cause.text =
+        str(wait_.nameOf(rank_), " has left ", wait_.operation().name, " before it was over");
+  } catch (const std::bad_alloc&) {
+    // Without a text, then: that it is over counts more than why.
+  }
+  wait_.fail(std::move(cause));
 }
 
 void Arena::awaitRoom(std::size_t round) {

@@ -127,9 +127,10 @@ class Arena {
   void askForSlots() { wait_.publish(mine_.reduced, positionOf(seq_, 1)); }
   /// Returns when nobody goes to this rank's data any more; false if somebody has asked for slots.
   bool awaitAllLeft();
-  /// After an error: what this rank let others read is going to change. Ends the group if that may
-  /// still be read.
-  void abandon();
+  /// After an error: ends the group if an operation is open. What this rank has given of it may
+  /// change or stay out, and its next operation would look to the others as if it had finished this
+  /// one.
+  void abandon() noexcept;
   /// Throws what ended the group, if something did: before others' memory is written to, and after
   /// it was read.
   void checkAlive() { wait_.checkFailed(); }
@@ -203,6 +204,7 @@ class Arena {
   Reader reader_ = Reader::UNTRIED;
   const std::size_t mostChunk_;
   std::uint64_t seq_ = 0;
+  bool open_ = false;  // begun and not ended
   bool gives_ = false;
   Place place_;
   std::uint64_t allFinished_ = 0;  // everybody is known to have finished this operation

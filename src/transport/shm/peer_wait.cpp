@@ -102,8 +102,7 @@ void PeerWait::checkDead(int peer) {
   if (reached(block.done.load(std::memory_order_acquire), positionOf(operation_.seq + 1, 0))) {
     return;
   }
-  const int world = globalRanks_[static_cast<std::size_t>(peer)];
-  const std::string who = str("rank ", world, " (process ", block.identity.pid, ") ");
+  const std::string who = str(nameOf(peer), " (process ", block.identity.pid, ") ");
   throwCauseHere(
       fail({.reason = left ? Reason::PEER_LEFT : Reason::PEER_DEAD,
             .culprits = {peer},
@@ -117,13 +116,12 @@ void PeerWait::checkProcess(int peer) {
   if (!segment_.isDumpingCore(peer)) {
     return;
   }
-  const int world = globalRanks_[static_cast<std::size_t>(peer)];
   throwCauseHere(
       fail({.reason = Reason::PEER_DEAD,
             .culprits = {peer},
             .reporter = segment_.rank(),
             .seq = operation_.seq,
-            .text = str("rank ", world, " (process ", segment_.block(peer).identity.pid,
+            .text = str(nameOf(peer), " (process ", segment_.block(peer).identity.pid,
                         ") has crashed during ", operation_.name, " and is dumping core")}));
 }
 
@@ -180,7 +178,7 @@ void PeerWait::throwMismatch(int peer) {
   const std::string there = describe_(theirs);
   const bool sameWords = here == there && mine.algorithm != theirs.algorithm;
   const auto tell = [&](int rank, const std::string& call) {
-    return str("rank ", globalRanks_[static_cast<std::size_t>(rank)], " calls ", call);
+    return str(nameOf(rank), " calls ", call);
   };
   throwCauseHere(fail({.reason = Reason::MISMATCH,
                        .culprits = oddCallers(seq),
@@ -188,6 +186,10 @@ void PeerWait::throwMismatch(int peer) {
                        .seq = seq,
                        .text = str("the ranks do not call the same: ", tell(me, here), ", ",
                                    tell(peer, there), sameWords ? ", by another algorithm" : "")}));
+}
+
+std::string PeerWait::nameOf(int rank) const {
+  return str("rank ", inWorld({rank}, globalRanks_).front());
 }
 
 std::uint64_t PeerWait::lastCall(int rank) const noexcept {
@@ -212,9 +214,8 @@ std::vector<int> PeerWait::laggards() const {
 std::string PeerWait::whoIsMissing() const {
   std::vector<std::string> late;
   for (const int peer : laggards()) {
-    late.push_back(str("rank ", globalRanks_[static_cast<std::size_t>(peer)], " (",
-                       segment_.describeProcess(peer), ", last called operation ", lastCall(peer),
-                       ")"));
+    late.push_back(str(nameOf(peer), " (", segment_.describeProcess(peer),
+                       ", last called operation ", lastCall(peer), ")"));
   }
   return late.empty() ? "all ranks have called it, some are slow"
                       : str("Waiting for ", unisono::join(late, ", "));

@@ -93,6 +93,8 @@ class PeerWait {
   [[noreturn]] void throwFailed();
   [[noreturn]] void throwCauseHere(const AbortCause& cause);
 
+  /// "rank 3", as the world counts.
+  std::string nameOf(int rank) const;
   /// "Waiting for rank 3 (process 77, state T stopped, last called operation 41), rank 5 (…)".
   std::string whoIsMissing() const;
 
