@@ -100,8 +100,8 @@ bool QueueSearch::mayBeFirst(const State& state, const Held& held) const {
   return held.first <= state.out && held.last >= state.out &&
          std::none_of(state.held.begin(), state.held.end(), [&](const Held& other) {
            const Element& one = elements_[other.element];
-           return one.end < element.push->start || (one.lane == element.lane && one.push->known &&
-                                                    one.push->start < element.push->start);
+           return one.end < element.push->start ||
+                  (one.lane == element.lane && one.push->known && other.element < held.element);
          });
 }
 
@@ -137,7 +137,7 @@ bool QueueSearch::isPossible(const State& state) const {
                    .popStart = popStart(element),
                    .popEnd = element.pop == nullptr ? kNever : element.pop->end,
                    .client = element.push->known ? element.push->client : -1,
-                   .turn = element.push->start});
+                   .turn = static_cast<std::int64_t>(held.element)});
   }
   return canPlaceAll(std::move(all), state.out, state.in);
 }

@@ -52,6 +52,8 @@ class QueueSearch : public Search {
   void mayCome(std::size_t lane) override;
   std::size_t ways(std::size_t lane) const override;
   void thin(std::vector<std::size_t>& lanes) const override;
+  /// A look closes places of elements, and which of them they have is not decided yet.
+  bool mayLose() const override { return true; }
   const Event* impossible() const override { return impossible_; }
 
   bool push(State& state, std::size_t lane) const;

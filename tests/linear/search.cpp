@@ -22,7 +22,7 @@ Search::Search(const std::vector<const Event*>& events, std::vector<Lane> lanes)
 }
 
 /// What may come next, the most urgent first. A look that agrees with the state is put in order at
-/// once: whatever order there is from here on, there is one that begins with it.
+/// once: whatever order there is from here on, there is one that begins with it, unless `mayLose`.
 Search::Place Search::look() {
   std::int64_t firstEnd = kNever;
   for (const Lane& lane : lanes_) {
@@ -47,13 +47,18 @@ Search::Place Search::look() {
       agreed = i;
     }
   }
-  if (agreed < lanes_.size()) {
+  const bool leavesOut = !shuffles_ || !mayLose() || luck_.next() % 3 != 0;
+  if (agreed < lanes_.size() && leavesOut) {
     lanes = {agreed};
+  } else if (agreed < lanes_.size()) {
+    lanes.push_back(agreed);
   }
   std::sort(lanes.begin(), lanes.end(), [&](std::size_t a, std::size_t b) {
     return lanes_[a].head().end < lanes_[b].head().end;
   });
-  thin(lanes);
+  if (leavesOut) {
+    thin(lanes);
+  }
   Place place;
   for (const std::size_t lane : lanes) {
     for (std::size_t way = ways(lane); way-- > 0;) {

@@ -38,6 +38,9 @@ class Search {
   virtual void mayCome(std::size_t /*lane*/) {}
   /// Removes lanes, the most urgent first, that need not be tried beside the others.
   virtual void thin(std::vector<std::size_t>& /*lanes*/) const {}
+  /// Whether looks that come at once, and lanes that are removed, may take the only order with
+  /// them. Then a search that has come to a halt does without both now and then.
+  virtual bool mayLose() const { return false; }
   /// An answer that no order can explain, for reasons that need no search.
   virtual const Event* impossible() const { return nullptr; }
 
