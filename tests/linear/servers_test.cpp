@@ -19,7 +19,8 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& kind) { return kind.param.name; });
 
 TEST_P(LinearServersTest, GiveAnswersThatCanBePutInOrder) {
-  const History all = record({.how = GetParam()});
+  // Short enough that the search always ends: on a busy machine more calls overlap.
+  const History all = record({.how = GetParam(), .clients = 4, .calls = 250});
 
   const Verdict verdict = check(all);
 
