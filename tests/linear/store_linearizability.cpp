@@ -2,8 +2,10 @@
 //
 //   store_linearizability [--from SEED] [--histories N] [--clients C] [--calls N] [--seconds S]
 //
-// Prints one JSON object. Ends with 1, and the calls that fit into no order, when one is wrong.
-// --seconds: begins no further history after so long.
+// Prints one JSON object. Ends with 1, and the calls that fit into no order, when one is wrong;
+// with 3 when a history stayed undecided, or the time ended before all were made.
+// --seconds: begins no further history after so long (3000); whoever gives it is content with
+// fewer.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -15,6 +17,7 @@
 
 #include "base/clock.hpp"
 #include "linear/checker.hpp"
+#include "linear/outcome.hpp"
 #include "linear/recording.hpp"
 
 namespace {
@@ -87,6 +90,9 @@ int main(int count, char** arguments) {
     }
     option->second = std::strtol(arguments[i + 1], nullptr, 10);
   }
+  const bool timeWasGiven = std::any_of(arguments + 1, arguments + count, [](const char* argument) {
+    return std::string_view(argument) == "--seconds";
+  });
   const TimePoint start = systemClock().now();
   Total total;
   long seed = given["--from"];
@@ -110,7 +116,16 @@ int main(int count, char** arguments) {
   if (!total.wrong.empty()) {
     static_cast<void>(std::fprintf(stderr, "store_linearizability: seed %ld: %s\n", seed - 1,
                                    total.wrong.c_str()));
-    return 1;
   }
-  return 0;
+  const linear::Outcome outcome{
+      .asked = given["--histories"],
+      .histories = total.histories,
+      .undecided = total.undecided,
+      .wrong = !total.wrong.empty(),
+      .timeIsUp = total.wrong.empty() && total.histories < given["--histories"],
+      .timeWasGiven = timeWasGiven};
+  if (const std::string what = linear::missing(outcome); !what.empty()) {
+    static_cast<void>(std::fprintf(stderr, "store_linearizability: %s\n", what.c_str()));
+  }
+  return linear::exitCode(outcome);
 }
