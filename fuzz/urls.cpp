@@ -6,6 +6,7 @@
 
 #include "fuzz/check.hpp"
 #include "net/address.hpp"
+#include "store/endpoint.hpp"
 #include "store/rendezvous_schemes.hpp"
 
 namespace {
@@ -28,6 +29,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   const std::string text(reinterpret_cast<const char*>(bytes), size);
   tolerate([&] { static_cast<void>(parseRendezvousUrl(text)); });
   tolerate([&] { static_cast<void>(parseWhole("a number", text)); });
+  tolerate([&] {
+    const Endpoint place = parseEndpoint(text);
+    FUZZ_EXPECT(place.file.empty() != place.host.empty());  // a server or a file
+  });
   tolerate([&] {
     const HostPort place = parseHostPort(text);
     const HostPort again = parseHostPort(place.text());
