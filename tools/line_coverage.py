@@ -1,8 +1,9 @@
 """Makes a Markdown table of line coverage.
 
-llvm-cov export -summary-only … | line_coverage.py FOLDER LEAST
+llvm-cov export -summary-only … | line_coverage.py FOLDER LEAST [FILE…]
 
-Names are relative to FOLDER. Fails when a file is covered in less than LEAST percent of its lines.
+Names are relative to FOLDER. Fails when a file is covered in less than LEAST percent of its lines,
+or when one of FILE is not there at all: a file that nothing was compiled from has no percentage.
 """
 
 from __future__ import annotations
@@ -29,13 +30,23 @@ def least(export: dict[str, Any]) -> float:
     return min(percents, default=0.0)
 
 
+def absent(export: dict[str, Any], folder: str, wanted: list[str]) -> list[str]:
+    """Those of the wanted files of which nothing is known."""
+    names = {os.path.relpath(file["filename"], folder) for file in export["data"][0]["files"]}
+    return [name for name in wanted if name not in names]
+
+
 def main(arguments: list[str]) -> int:
-    if len(arguments) != 2:
+    if len(arguments) < 2:
         print(__doc__, file=sys.stderr)
         return 2
+    folder, percent, *wanted = arguments
     export = json.load(sys.stdin)
-    print(table(export, arguments[0]), end="")
-    return 0 if least(export) >= float(arguments[1]) else 1
+    print(table(export, folder), end="")
+    missing = absent(export, folder, wanted)
+    for name in missing:
+        print(f"line_coverage: {name} is in no program that was measured", file=sys.stderr)
+    return 0 if not missing and least(export) >= float(percent) else 1
 
 
 if __name__ == "__main__":

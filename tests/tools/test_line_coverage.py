@@ -48,5 +48,15 @@ def test_fails_when_one_file_is_below_the_least(
     assert coverage.main(["/here", "95"]) == code
 
 
+@pytest.mark.parametrize(("wanted", "code"), [("src/a.cpp", 0), ("src/gone.cpp", 1)])
+def test_fails_when_a_wanted_file_was_not_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wanted: str, code: int
+) -> None:
+    export = _export(("/here/src/a.cpp", 100, 100))
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(export)))
+    assert coverage.main(["/here", "95", "src/a.cpp", wanted]) == code
+    assert (wanted in capsys.readouterr().err) == (code == 1)
+
+
 def test_no_file_at_all_is_no_success() -> None:
     assert coverage.least({"data": [{"files": []}]}) == 0
