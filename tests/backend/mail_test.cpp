@@ -212,6 +212,40 @@ TEST_F(PairTest, ManyMoreThanThePipeHoldsMayBeUnderWay) {
       });
 }
 
+// 4 MiB may be kept by the receiver; that and a few pipes full is what a sender gets rid of.
+TEST_F(PairTest, ASenderWhoseMessagesNobodyAsksForIsHeldBack) {
+  constexpr std::size_t kBytes = 8192;
+  constexpr std::size_t kMany = 1500;  // 12 MB
+  std::vector<std::uint8_t> other(1);
+  const WorkPtr last = world[0].recv({Tensor(other)}, 1, 9);
+  std::vector<std::vector<std::uint8_t>> out;
+  std::vector<WorkPtr> sends;
+  for (std::size_t i = 0; i < kMany; ++i) {
+    out.emplace_back(i % 100 == 99 ? 0 : kBytes, static_cast<std::uint8_t>(i));
+    sends.push_back(world[1].send({Tensor(out.back())}, 0, 5));
+  }
+  std::vector<std::uint8_t> mark(1);
+  const WorkPtr marked = world[1].send({Tensor(mark)}, 0, 9);
+
+  EXPECT_TRUE(last->wait(60s)) << "a message of another tag comes through";
+  const auto sent = std::count_if(sends.begin(), sends.end(),
+                                  [](const WorkPtr& each) { return each->isCompleted(); });
+  EXPECT_GT(static_cast<std::size_t>(sent) * kBytes, 3'000'000U);
+  EXPECT_LT(static_cast<std::size_t>(sent) * kBytes, 5'000'000U);
+
+  for (std::size_t i = 0; i < kMany; ++i) {
+    std::vector<std::uint8_t> in(out[i].size());
+    ASSERT_TRUE(world[0].recv({Tensor(in)}, 1, 5, kNow)->wait());
+    ASSERT_EQ(in, out[i]) << i;
+  }
+  for (const WorkPtr& each : sends) {
+    EXPECT_TRUE(each->wait(60s));
+  }
+  EXPECT_TRUE(marked->wait(60s));
+  EXPECT_TRUE(world[1].send({Tensor(mark)}, 0, 7, kNow)->wait())
+      << "with nothing kept any more a short one goes at once again";
+}
+
 TEST_F(PairTest, WhatNobodyWaitsForArrivesAllTheSame) {
   std::vector<int> in(100'000);
   run(

@@ -54,6 +54,32 @@ TEST_P(HostileMailTest, EndsTheGroupNamingWhoSentIt) {
   EXPECT_THROW(mail.post(std::make_shared<Noted>(), true), DistBackendError);
 }
 
+// One that does not care how much is kept of it.
+TEST(MailTest, DoesNotKeepMoreAndMoreOfAPeer) {
+  ThreadWorld world(2);
+  Mail mail(world.segment(1), 2, {0, 1});
+  const auto parcel = std::make_shared<Noted>();
+  int value = 0;
+  parcel->peer = 0;
+  parcel->tag = 1;
+  parcel->data = reinterpret_cast<std::byte*>(&value);
+  parcel->bytes = sizeof value;
+  parcel->deadline = Deadline::after(60s);
+  Pipe pipe = world.segment(0).pipe(0, 1, Deadline::after(60s));
+  ASSERT_TRUE(pipe.isOpen());
+  const std::vector<std::byte> payload(8192);
+  mail.post(parcel, true);
+  std::size_t put = 0;
+  while (!parcel->isOver && put < 64U << 20U) {
+    for (; pipe.hasRoom(payload.size()); put += payload.size()) {
+      pipe.put({.kind = FrameKind::MESSAGE, .tag = 2, .bytes = payload.size()}, payload);
+    }
+    mail.help(*parcel, systemClock().now() + 1ms);
+  }
+  EXPECT_LT(put, 16U << 20U);
+  EXPECT_THAT(textOfThrown(parcel->failure), AllOf(HasSubstr("[PROTOCOL]"), HasSubstr("[0]")));
+}
+
 INSTANTIATE_TEST_SUITE_P(Frames, HostileMailTest,
                          ::testing::Values(Frame{.kind = static_cast<FrameKind>(77), .bytes = 8},
                                            Frame{.kind = FrameKind::MESSAGE, .tag = -1, .bytes = 8},

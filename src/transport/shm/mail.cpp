@@ -14,6 +14,11 @@ constexpr std::size_t kPart = 8192;
 /// Read at once; then it is looked whether the group still lives.
 constexpr std::size_t kPull = std::size_t{1} << 20U;
 
+/// Of one peer's short messages that nobody has asked for; then it is held back.
+constexpr std::size_t kMostKept = std::size_t{4} << 20U;
+/// What keeping a message takes beside its bytes, about.
+constexpr std::size_t kKeepingOne = 128;
+
 bool isFor(const Parcel& parcel, int source, const Frame& frame) noexcept {
   return (parcel.peer == Parcel::kAnybody || parcel.peer == source) && parcel.tag == frame.tag;
 }
@@ -96,6 +101,11 @@ void Mail::send(int peer) {
   while (sendParts(to, peer)) {}
 }
 
+/// Whether it is sent without being asked for.
+bool Mail::goesAtOnce(const Line& to, std::size_t bytes) const noexcept {
+  return bytes <= shortBytes_ && to.out.kept() < kMostKept;
+}
+
 bool Mail::sendAnswers(Line& to) {
   bool some = false;
   for (; !to.answers.empty() && to.out.hasRoom(0); to.answers.pop_front()) {
@@ -109,12 +119,12 @@ bool Mail::sendWaiting(Line& to) {
   bool some = false;
   for (; !to.waiting.empty(); to.waiting.pop_front()) {
     const ParcelPtr& parcel = to.waiting.front();
-    const bool isShort = parcel->bytes <= shortBytes_;
-    if (!to.out.hasRoom(isShort ? parcel->bytes : 0)) {
+    const bool isWhole = goesAtOnce(to, parcel->bytes);
+    if (!to.out.hasRoom(isWhole ? parcel->bytes : 0)) {
       break;
     }
     Frame frame{.kind = FrameKind::MESSAGE, .tag = parcel->tag, .bytes = parcel->bytes};
-    if (isShort) {
+    if (isWhole) {
       to.out.put(frame, {parcel->data, parcel->bytes});
       over(parcel, rank_);
     } else {
@@ -194,11 +204,25 @@ bool Mail::takeMessage(int peer, const Frame& frame) {
     }
     return true;
   }
+  // Twice: what was on its way when the peer was told is no offence.
+  if (line(peer).kept > 2 * kMostKept) {
+    return false;
+  }
+  keep(peer, frame);
+  return true;
+}
+
+/// Takes a message out that nobody has asked for.
+void Mail::keep(int peer, const Frame& frame) {
+  const bool isWhole = frame.kind == FrameKind::MESSAGE;
   Early early{.source = peer, .frame = frame, .bytes = {}};
-  early.bytes.resize(frame.kind == FrameKind::MESSAGE ? frame.bytes : 0);
+  early.bytes.resize(isWhole ? frame.bytes : 0);
   early_.push_back(std::move(early));
   take(peer, frame, early_.back().bytes.data());
-  return true;
+  if (isWhole) {
+    line(peer).kept += frame.bytes + kKeepingOne;
+    line(peer).in.tellKept(line(peer).kept);
+  }
 }
 
 bool Mail::takeNumbered(int peer, const Frame& frame) {
@@ -256,6 +280,9 @@ bool Mail::matchEarly(const ParcelPtr& parcel) {
     return true;
   }
   if (early.frame.kind == FrameKind::MESSAGE) {
+    Line& from = line(early.source);
+    from.kept -= early.frame.bytes + kKeepingOne;
+    from.in.tellKept(from.kept);
     std::copy(early.bytes.begin(), early.bytes.end(), parcel->data);
     over(parcel, early.source);
   } else {

@@ -2,10 +2,11 @@
 //
 // A message goes through the pipe from its sender to its receiver. A short one goes at once, and
 // is kept by the receiver until somebody asks for it. Of a long one only an offer goes; when the
-// receiver knows where to put it, it reads it where it is, or has it sent through the pipe. So
-// messages of different tags do not wait for each other, a send never needs the receiver to be in a
-// call, and what nobody asks for takes little room. Among messages of one sender and tag the first
-// comes first, whatever their length.
+// receiver knows where to put it, it reads it where it is, or has it sent through the pipe. A short
+// one is treated as long while the receiver keeps a lot of that sender's. So messages of different
+// tags do not wait for each other, a send never needs the receiver to be in a call, and what nobody
+// asks for takes little room, and holds its sender back. Among messages of one sender and tag the
+// first comes first, whatever their length.
 //
 // Nobody sends or receives but the threads that wait: one of them drives for all. A thread of
 // Mail's own drives what nobody waits for.
@@ -123,6 +124,7 @@ class Mail {
     std::deque<Frame> answers;                    // to the peer's offers, to be told to it
     std::map<std::uint64_t, ParcelPtr> incoming;  // by the peer's numbers
     std::uint64_t lastNumber = 0;
+    std::size_t kept = 0;  // what the peer's messages in early_ take
   };
   /// A message that is read where it is.
   struct Pull {
@@ -142,6 +144,7 @@ class Mail {
   bool open(Pipe& pipe, int from, int to, Deadline deadline) UNISONO_REQUIRES(mutex_);
   void progress() UNISONO_REQUIRES(mutex_);
   void send(int peer) UNISONO_REQUIRES(mutex_);
+  bool goesAtOnce(const Line& line, std::size_t bytes) const noexcept UNISONO_REQUIRES(mutex_);
   bool sendAnswers(Line& line) UNISONO_REQUIRES(mutex_);
   bool sendWaiting(Line& line) UNISONO_REQUIRES(mutex_);
   bool sendParts(Line& line, int peer) UNISONO_REQUIRES(mutex_);
@@ -151,6 +154,7 @@ class Mail {
   bool takeMessage(int peer, const Frame& frame) UNISONO_REQUIRES(mutex_);
   bool takeNumbered(int peer, const Frame& frame) UNISONO_REQUIRES(mutex_);
   ParcelPtr match(int source, const Frame& frame) UNISONO_REQUIRES(mutex_);
+  void keep(int peer, const Frame& frame) UNISONO_REQUIRES(mutex_);
   bool matchEarly(const ParcelPtr& parcel) UNISONO_REQUIRES(mutex_);
   bool fits(int source, const Frame& frame, const Parcel& parcel) UNISONO_REQUIRES(mutex_);
   void fetch(int source, const Frame& offer, const ParcelPtr& parcel) UNISONO_REQUIRES(mutex_);

@@ -11,7 +11,8 @@ bool Mail::sendNow(int peer, int tag, std::span<const std::byte> bytes) {
   const MutexLock lock(mutex_);
   Line& to = line(peer);
   // What waits goes first: messages of one tag must not overtake each other.
-  if (isStopped() || !to.out.isOpen() || !to.waiting.empty() || !to.out.hasRoom(bytes.size())) {
+  if (isStopped() || !to.out.isOpen() || !to.waiting.empty() || !goesAtOnce(to, bytes.size()) ||
+      !to.out.hasRoom(bytes.size())) {
     return false;
   }
   to.out.put({.kind = FrameKind::MESSAGE, .tag = tag, .bytes = bytes.size()}, bytes);

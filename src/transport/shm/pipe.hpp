@@ -48,7 +48,9 @@ static_assert(sizeof(PipeHead) == 32);
 /// What lies before the ring.
 struct PipeCounter {
   alignas(128) std::atomic<std::uint64_t> read;  // bytes taken out, told now and then
+  std::atomic<std::uint64_t> kept;  // bytes of whole messages that the reader keeps for later
 };
+static_assert(sizeof(PipeCounter) == 128);
 
 /// How long a pipe of a group of so many ranks is, counter included: they have a lot of pipes.
 constexpr std::size_t pipeBytes(std::size_t ranks) noexcept {
@@ -69,6 +71,8 @@ class Pipe {
   /// Whether a frame with so long a payload fits in now: at least half of the ring always comes
   /// free again.
   bool hasRoom(std::size_t payload) noexcept;
+  /// How many bytes the reader says it keeps.
+  std::uint64_t kept() const noexcept { return counter_->kept.load(std::memory_order_relaxed); }
   /// Puts a frame in, for which there is room. Sequentially consistent: before ringing the
   /// reader's door.
   void put(const Frame& frame, std::span<const std::byte> payload) noexcept;
@@ -87,6 +91,10 @@ class Pipe {
   /// Takes the frame out, with its payload. True when the writer was told of the room, and its door
   /// is to be rung (told sequentially consistent).
   bool take(const Frame& frame, std::byte* into) noexcept;
+  /// Tells how much of what was taken out is kept. Relaxed: the writer only takes another way.
+  void tellKept(std::uint64_t bytes) noexcept {
+    counter_->kept.store(bytes, std::memory_order_relaxed);
+  }
 
  private:
   static std::size_t payloadOf(const Frame& frame) noexcept {
