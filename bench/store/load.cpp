@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <poll.h>
+#include <span>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <utility>
@@ -11,12 +11,40 @@
 #include "unisono/base/error.hpp"
 
 #include "base/str.hpp"
+#include "base/wait.hpp"
 #include "net/connect.hpp"
 
 namespace unisono::bench {
 namespace {
 
 constexpr Milliseconds kPatience(20'000);  // with a server that does not answer
+
+/// Sleeps until something happens to one of many descriptors, and tells to which.
+class EpollWaitable final : public Waitable {
+ public:
+  explicit EpollWaitable(int fd) noexcept : fd_(fd) {}
+  void sleep(Milliseconds most) override {
+    // A signal counts as an early end.
+    count_ = std::max(0, ::epoll_wait(fd_, events_.data(), static_cast<int>(events_.size()),
+                                      static_cast<int>(most.count())));
+  }
+  std::span<const epoll_event> happened() const {
+    return std::span(events_).first(static_cast<std::size_t>(count_));
+  }
+  void clear() noexcept { count_ = 0; }
+
+ private:
+  const int fd_;
+  int count_ = 0;
+  std::array<epoll_event, 512> events_;
+};
+
+/// Lets Ctrl-C be the reason, if it was: it may reach the servers as well.
+void obeyInterrupts() {
+  TimerWaitable moment(Milliseconds(0));
+  const WaitContext now{.deadline = Deadline::after(Milliseconds(1)), .subject = {}};
+  static_cast<void>(waitUntil([] { return false; }, now, moment));
+}
 
 }  // namespace
 
@@ -26,10 +54,7 @@ Load::Load(Target target, std::size_t clients)
   clients_.resize(clients);
   for (std::size_t i = 0; i < clients; ++i) {
     clients_[i].fd = connectTo(target_.host, target_.port, deadline, kPatience).release();
-    epoll_event event{.events = EPOLLIN, .data = {.u64 = i}};
-    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, clients_[i].fd.get(), &event) != 0) {
-      failed(str("cannot be watched: ", errnoDetail(errno)));
-    }
+    watch(i, EPOLL_CTL_ADD, EPOLLIN);
   }
   const Exchange hello = greeting(target_.dialect);
   Run run{.what = hello, .depth = 1, .piece = hello.request, .end = systemClock().now()};
@@ -38,29 +63,48 @@ Load::Load(Target target, std::size_t clients)
 
 Load::~Load() = default;
 
+void Load::watch(std::size_t which, int action, std::uint32_t events) {
+  epoll_event event{.events = events, .data = {.u64 = which}};
+  if (::epoll_ctl(epoll_.get(), action, clients_[which].fd.get(), &event) != 0) {
+    failed(str("cannot be watched: ", errnoDetail(errno)));
+  }
+}
+
 void Load::failed(std::string_view what) const {
+  obeyInterrupts();
   throw DistNetworkError({.reason = Reason::PEER_UNREACHABLE,
                           .what = str("the load on ", target_.name, " at ", target_.host, ":",
                                       target_.port, " was broken off: ", what)});
 }
 
-void Load::send(Client& client, Run& run) {
+void Load::begin(std::size_t which, Run& run) {
+  Client& client = clients_[which];
   client.repliesLeft = run.depth;
   client.bytesLeft = run.depth * run.what.replyBytes;
   client.linesLeft = run.depth * run.what.replyLines;
+  client.unsent = run.piece;
   client.sentAt = systemClock().now();
   ++run.busy;
-  for (std::string_view rest = run.piece; !rest.empty();) {
-    const ssize_t sent = ::send(client.fd.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
-    if (sent > 0) {
-      rest.remove_prefix(static_cast<std::size_t>(sent));
-      continue;
-    }
-    pollfd writable{.fd = client.fd.get(), .events = POLLOUT, .revents = 0};
-    if (errno != EAGAIN || ::poll(&writable, 1, static_cast<int>(kPatience.count())) != 1) {
+  if (!sendMore(client)) {
+    watch(which, EPOLL_CTL_MOD, EPOLLIN | EPOLLOUT);
+  }
+}
+
+/// Sends what fits; true when that was all. A server that first wants its replies to be taken
+/// would never take the rest of a long piece.
+bool Load::sendMore(Client& client) {
+  while (!client.unsent.empty()) {
+    const ssize_t sent = ::send(client.fd.get(), client.unsent.data(), client.unsent.size(),
+                                MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) {
+      client.unsent.remove_prefix(static_cast<std::size_t>(sent));
+    } else if (errno == EAGAIN) {
+      return false;
+    } else if (errno != EINTR) {
       failed(str("a request could not be sent: ", errnoDetail(errno)));
     }
   }
+  return true;
 }
 
 /// Takes `bytes` of replies; true when those to all requests of the client are complete.
@@ -80,7 +124,8 @@ bool Load::isOver(Client& client, const Run& run, std::string_view bytes) {
   return client.linesLeft == 0;
 }
 
-void Load::receive(Client& client, Run& run) {
+void Load::receive(std::size_t which, Run& run) {
+  Client& client = clients_[which];
   const ssize_t got = ::recv(client.fd.get(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
     return;
@@ -100,7 +145,7 @@ void Load::receive(Client& client, Run& run) {
   if (over) {
     --run.busy;
     if (now < run.end) {
-      send(client, run);
+      begin(which, run);
     }
   }
 }
@@ -108,17 +153,23 @@ void Load::receive(Client& client, Run& run) {
 /// Lets the first `clients` send, and goes on until the end of the run and all replies are here.
 void Load::drive(Run& run, std::size_t clients) {
   for (std::size_t i = 0; i < clients; ++i) {
-    send(clients_[i], run);
+    begin(i, run);
   }
-  std::array<epoll_event, 512> events;
+  EpollWaitable on(epoll_.get());
   while (run.busy > 0) {
-    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
-                                   static_cast<int>(kPatience.count()));
-    if (count == 0) {
+    on.clear();
+    const WaitContext limit{.deadline = Deadline::after(kPatience), .subject = {}};
+    if (!waitUntil([&] { return !on.happened().empty(); }, limit, on)) {
       failed(str("no answer for ", kPatience.count() / 1000, " s"));
     }
-    for (int i = 0; i < count; ++i) {
-      receive(clients_[events[static_cast<std::size_t>(i)].data.u64], run);
+    for (const epoll_event& event : on.happened()) {
+      const auto which = static_cast<std::size_t>(event.data.u64);
+      if ((event.events & EPOLLOUT) != 0 && sendMore(clients_[which])) {
+        watch(which, EPOLL_CTL_MOD, EPOLLIN);
+      }
+      if ((event.events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) {
+        receive(which, run);
+      }
     }
   }
 }

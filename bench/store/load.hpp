@@ -1,11 +1,13 @@
 // Load: many clients of one server, driven by one thread.
 //
-// Every client sends `depth` requests in one piece, and the next piece when the replies to all of
-// them have come. The same code drives every kind of server, so that only they differ.
+// Every client sends `depth` requests in one piece, as far as the server takes them, and the next
+// piece when the replies to all of them have come. The same code drives every kind of server, so
+// that only they differ.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -47,6 +49,7 @@ class Load {
     std::size_t bytesLeft = 0;  // of the replies to come
     std::size_t linesLeft = 0;
     std::size_t repliesLeft = 0;
+    std::string_view unsent;  // of the requests
     TimePoint sentAt{};
   };
   /// What all clients of a run have in common.
@@ -59,10 +62,12 @@ class Load {
     Histogram times{};
   };
 
-  void send(Client& client, Run& run);
-  void receive(Client& client, Run& run);
+  void begin(std::size_t which, Run& run);
+  bool sendMore(Client& client);
+  void receive(std::size_t which, Run& run);
   bool isOver(Client& client, const Run& run, std::string_view bytes);
   void drive(Run& run, std::size_t clients);
+  void watch(std::size_t which, int action, std::uint32_t events);
   [[noreturn]] void failed(std::string_view what) const;
 
   const Target target_;
