@@ -30,10 +30,11 @@ int exitCodeFor(const DistError& error) {
     case Reason::TIMEOUT:
       return TIMED_OUT;
     case Reason::PEER_UNREACHABLE:
-    case Reason::RESOURCE:
     case Reason::CONFIG:
     case Reason::STORE_LOST:
       return UNREACHABLE;
+    case Reason::RESOURCE:  // a port that is taken, or what this process may have
+      return dynamic_cast<const DistNetworkError*>(&error) != nullptr ? UNREACHABLE : FAILURE;
     default:
       return FAILURE;
   }
