@@ -1,9 +1,9 @@
 #include "bench/store/peers.hpp"
 
-#include <array>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sched.h>
 #include <sys/mount.h>
@@ -42,11 +42,12 @@ std::uint16_t portIn(std::string_view line) {
 class HostsEntry {
  public:
   HostsEntry() {
-    std::array<char, 32> name = {"/tmp/unisono-hosts-XXXXXX"};
+    std::error_code none;
+    std::string name = std::filesystem::temp_directory_path(none) / "unisono-hosts-XXXXXX";
     const int fd = ::mkstemp(name.data());
     if (fd >= 0) {
       ::close(fd);
-      file_ = name.data();
+      file_ = name;
       std::ofstream(file_) << "127.0.0.1 localhost\n::1 localhost\n::ffff:127.0.0.1 localhost\n";
     }
   }
@@ -60,6 +61,7 @@ class HostsEntry {
         ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0) {
       static_cast<void>(::mount(file_.c_str(), "/etc/hosts", nullptr, MS_BIND, nullptr));
     }
+    ::unlink(file_.c_str());  // what is mounted stays, and nothing is left if we are killed
   }
 
   static bool isUsedBy(pid_t pid) {

@@ -156,7 +156,8 @@ void printTable(const Report& report) {
     printLine(figures + ratio);
   }
   if (report.peers.size() > 1) {
-    printLine("\nratio: our rate over that of the peer, the median of the rounds");
+    printLine(str("\nratio: the rate of ", report.peers.front().first,
+                  " over that of the peer, the median of the rounds"));
   }
 }
 
@@ -203,6 +204,7 @@ void refuseTooManyClients(const bench::Plan& plan) {
 }
 
 int run(BenchOptions options) {
+  watchSignals();
   applyLoudness(options.args);
   refuseTooManyClients(options.plan);
   if (!options.plot.empty()) {
@@ -216,7 +218,11 @@ int run(BenchOptions options) {
   if (options.args.json) {
     printLine(asJson(report, options).dump(2));
   } else {
-    if (!options.args.quiet) {
+    if (options.args.quiet) {
+      for (const bench::MissingPeer& missing : report.missing) {
+        complain(str(missing.name, " was left out: ", missing.why));
+      }
+    } else {
       printCircumstances(report);
     }
     printTable(report);
@@ -255,7 +261,7 @@ void addStoreBench(CLI::App& store, Context& context) {
   command->add_option("--seconds", options->seconds, "Length of one measurement")
       ->check(CLI::Range(0.01, 60.0))
       ->capture_default_str();
-  CLI::Option* endpoint = command->add_option(
+  command->add_option(
       "-e,--endpoint", options->args.endpoint,
       "Measure this server (tcp://host:port or env://) instead of one started for it");
   takeTimeout(*command, options->args,
@@ -264,14 +270,13 @@ void addStoreBench(CLI::App& store, Context& context) {
       ->add_option("--compare", options->compareWith,
                    "Also start and measure others, in turns: torch, redis")
       ->delimiter(',')
-      ->check(CLI::IsMember(bench::peerNames()))
-      ->excludes(endpoint);
+      ->check(CLI::IsMember(bench::peerNames()));
   command->add_option("--python", options->python,
                       "A Python that has torch [.venv/bin/python, or python3]");
   command->add_option("--plot", options->plot, "Also draw the rates into this file (SVG)");
   command->add_flag("--json", options->args.json, "Print one JSON document");
   takeLoudness(*command, options->args);
-  command->footer("For example: unisono store bench --clients 1,16,128 --compare torch,redis");
+  command->footer("Example:\n  unisono store bench --clients 1,16,128 --compare torch,redis");
   command->callback([options, &context] { context.exitCode = run(*options); });
 }
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -19,6 +21,7 @@ from tests.cli.program import (
     PATIENCE,
     PROGRAM,
     assert_one_line,
+    environment,
     is_gone,
     run,
     serving,
@@ -59,7 +62,7 @@ def test_names_the_limit_of_open_files_that_is_too_low_for_its_clients() -> None
         check=False,
     )
 
-    assert done.returncode != 0
+    assert done.returncode == 1
     assert "needs 264 open files, but this process may have 100 (RLIMIT_NOFILE)" in done.stderr
     assert "ulimit -Hn 264" in done.stderr
 
@@ -122,6 +125,15 @@ def test_measures_a_server_that_runs_already() -> None:
     assert {row["peer"] for row in document["rows"]} == {"endpoint"}
 
 
+def test_compares_a_server_that_runs_already_with_others(tmp_path: Path) -> None:
+    with serving("--port", "0", "--json") as (_, line):
+        endpoint = json.loads(line)["endpoint"]
+        document = bench("--endpoint", endpoint, "--compare", "redis", PATH=str(tmp_path))
+
+    assert {row["peer"] for row in document["rows"]} == {"endpoint"}
+    assert "redis-server" in document["missing"]["redis"]
+
+
 def test_an_endpoint_that_does_not_answer_is_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
@@ -137,6 +149,55 @@ def test_says_less_when_asked_to() -> None:
 
     assert done.returncode == 0
     assert done.stdout.startswith("peer ")
+
+
+def test_names_missing_peers_although_it_says_less(tmp_path: Path) -> None:
+    done = run("store", "bench", *QUICK, "-q", "--compare", "redis", PATH=str(tmp_path))
+
+    assert done.returncode == 0
+    assert "redis was left out: there is no redis-server" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ends_with_the_code_of_the_signal(number: signal.Signals) -> None:
+    """As from a terminal: the signal goes to its server, too."""
+    with subprocess.Popen(
+        [PROGRAM, "store", "bench", "--seconds", "30", "--clients", "1"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as measuring:
+        children = Path(f"/proc/{measuring.pid}/task/{measuring.pid}/children")
+        wait_until("its server", lambda: children.read_text() != "")
+        server = int(children.read_text().split()[0])
+        os.killpg(measuring.pid, number)
+        _, complaint = measuring.communicate(timeout=PATIENCE)
+
+    assert (measuring.returncode, complaint) == (128 + number, "")
+    wait_until("the end of its server", partial(is_gone, server))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_leaves_no_file_when_it_is_ended_while_torch_starts(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\necho >{tmp_path}/runs\nexec sleep 600\n")
+    python.chmod(0o755)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    with subprocess.Popen(
+        [PROGRAM, "store", "bench", "--compare", "torch", "--python", python],
+        stdout=subprocess.DEVNULL,
+        env=environment(TMPDIR=str(temporary)),
+    ) as measuring:
+        wait_until("the start of torch", (tmp_path / "runs").exists)
+        measuring.send_signal(number)
+        code = measuring.wait(timeout=PATIENCE)
+
+    assert code == (130 if number == signal.SIGINT else -signal.SIGKILL)
+    assert list(temporary.iterdir()) == []
 
 
 def test_leaves_nothing_running() -> None:
@@ -165,7 +226,6 @@ def test_leaves_nothing_running() -> None:
         (("--endpoint", "tcp://127.0.0.1:1/prefix"), "without a prefix"),
         (("--endpoint", "file:///tmp/store"), "this is a file"),
         (("--color", "red"), "red"),
-        (("--endpoint", "tcp://127.0.0.1:1", "--compare", "redis"), "--endpoint"),
     ],
 )
 def test_refuses_what_makes_no_sense(arguments: tuple[str, ...], says: str) -> None:

@@ -110,7 +110,7 @@ def test_a_public_address_needs_permission() -> None:
 
 @pytest.mark.parametrize(
     "verb",
-    "serve ping stats keys get set add cas del wait watch dump load".split(),
+    "serve bench ping stats keys get set add cas del wait watch dump load".split(),
 )
 def test_every_verb_has_help_with_an_example(verb: str) -> None:
     result = run("store", verb, "--help")
