@@ -29,5 +29,5 @@ build release
 step "$seeds seeds from $from"
 mkdir -p "$LOGS"
 "$BIN/store_simulation" --seeds "$seeds" --from "$from" --json >"$LOGS/store-simulation.json" ||
-  die "a promise was broken; to see it again: build/release/bin/store_simulation --seeds 1 --from SEED"
+  die "a promise was broken, or a seed undecided; to see it again: build/release/bin/store_simulation --seeds 1 --from SEED"
 tail -n 1 "$LOGS/store-simulation.json" | python3 tools/proofs.py table | tee "$PROOF_FIGURES"

@@ -15,6 +15,7 @@ TEST(SimulationTest, KeepsAllPromisesForManySeeds) {
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     const Report report = World({.seed = seed}).run();
     ASSERT_EQ(report.violation, "");
+    ASSERT_EQ(report.undecided, 0U) << "seed " << seed;
     calls += report.calls;
     canceled += report.canceled;
     cuts += report.cuts;

@@ -287,6 +287,7 @@ Report World::run() {
     if (verdict.kind == linear::Verdict::Kind::WRONG) {
       violate(verdict.why);
     }
+    report_.undecided = verdict.kind == linear::Verdict::Kind::TOO_LONG ? 1 : 0;
   }
   return report_;
 }

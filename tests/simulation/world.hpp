@@ -36,6 +36,7 @@ struct Report {
   std::size_t calls = 0;
   std::size_t canceled = 0;
   std::size_t cuts = 0;
+  std::size_t undecided = 0;  // whether the answers can be put in order
 };
 
 class World {
