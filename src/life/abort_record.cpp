@@ -55,7 +55,8 @@ std::optional<AbortCause> AbortRecord::read(const std::function<bool(int)>& hasD
         state = state_.load(std::memory_order_acquire);
         return state == kPublished || (hasDied && isRank(state) && hasDied(rankOf(state)));
       },
-      {.deadline = Deadline::after(kWriteTime), .subject = {}}, timer));
+      // It is read where nothing may be thrown, too.
+      {.deadline = Deadline::after(kWriteTime), .subject = {}, .interruptible = false}, timer));
   state = state_.load(std::memory_order_acquire);  // it may have died afterwards
   AbortCause cause;
   if (state != kPublished) {

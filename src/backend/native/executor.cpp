@@ -87,12 +87,17 @@ void Executor::run(CollectiveArgs& args, Milliseconds timeout) {
   } catch (const std::bad_alloc&) {
     // Others may be waiting for this rank already: the group cannot go on.
     shm::PeerWait& wait = arena_.wait();
-    wait.throwCauseHere(wait.fail(
-        {.reason = Reason::RESOURCE,
-         .culprits = {arena_.rank()},
-         .reporter = arena_.rank(),
-         .seq = arena_.seq(),
-         .text = str(wait.nameOf(arena_.rank()), " has no memory left for ", args.describe())}));
+    AbortCause cause;
+    cause.reason = Reason::RESOURCE;
+    cause.reporter = arena_.rank();
+    cause.seq = arena_.seq();
+    try {
+      cause.culprits = {arena_.rank()};
+      cause.text = str(wait.nameOf(arena_.rank()), " has no memory left for ", args.describe());
+    } catch (const std::bad_alloc&) {
+      // Nor for the words: that it is over counts more than why.
+    }
+    wait.throwCauseHere(wait.fail(std::move(cause)));
   } catch (...) {
     arena_.abandon();
     throw;

@@ -53,6 +53,7 @@ std::shared_ptr<SharedMapping> SharedMapping::adopt(LocalMessage answer, std::si
   if (!isHeaderOf(*reinterpret_cast<const Header*>(memory.bytes().data()), layout, cookie)) {
     refuse(subject, "is that of another group");
   }
+  memory.closeDescriptor();  // only rank 0 hands it on
   return std::make_shared<SharedMapping>(std::move(cookie), std::move(rootSocket),
                                          std::move(memory));
 }
@@ -105,6 +106,7 @@ std::span<std::byte> SharedMapping::makeExtension(std::uint32_t number, std::siz
 }
 
 std::span<std::byte> SharedMapping::addExtension(std::uint32_t number, SharedMemory memory) {
+  memory.closeDescriptor();  // only rank 0 hands it on
   const MutexLock lock(mutex_);
   return extensions_.try_emplace(number, std::move(memory)).first->second.bytes();
 }
