@@ -29,6 +29,8 @@ constexpr std::size_t kWordsPerThread = 1024;
 // Who connects and says nothing for so long is no rank.
 constexpr Milliseconds kPatience(5000);
 constexpr std::size_t kMostCallers = 4096;
+// How often who waits for an answer looks whether there is hope.
+constexpr Milliseconds kHopelessLook(20);
 
 /// Runs `task` on the reactor's thread and returns when it is done; throws what it threw.
 void runOn(Reactor& reactor, const std::function<void()>& task) {
@@ -324,17 +326,30 @@ void Monitor::Offer::withdraw() noexcept {
 }
 
 Result<LocalMessage> askMonitor(std::string_view socketName, std::string_view cookie,
-                                std::string_view request, Deadline deadline) {
-  Result<LocalSocket> connected = LocalSocket::connect(socketName, deadline);
+                                std::string_view request, Deadline deadline,
+                                const std::function<bool()>& isHopeless) {
+  // One slice after the other, until something has come of `attempt`.
+  const auto patiently = [&](auto attempt) {
+    for (;;) {
+      const Deadline slice = isHopeless ? deadline.within(kHopelessLook) : deadline;
+      auto result = attempt(slice);
+      if (result.isOk() || !isHopeless || !slice.expired() || deadline.expired() || isHopeless()) {
+        return result;
+      }
+    }
+  };
+  Result<LocalSocket> connected =
+      patiently([&](Deadline slice) { return LocalSocket::connect(socketName, slice); });
   if (!connected.isOk()) {
     return connected.failure();
   }
   LocalSocket& socket = connected.value();
-  const Status sent = socket.send(std::string(cookie) + std::string(request), -1, deadline);
+  const std::string bytes = std::string(cookie) + std::string(request);
+  const Status sent = patiently([&](Deadline slice) { return socket.send(bytes, -1, slice); });
   if (!sent.isOk()) {
     return sent;
   }
-  return socket.receive(deadline);
+  return patiently([&](Deadline slice) { return socket.receive(slice); });
 }
 
 }  // namespace unisono

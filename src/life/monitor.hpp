@@ -73,8 +73,11 @@ class Monitor {
   Impl* impl_;
 };
 
-/// Asks the process whose monitor listens at `socketName`.
+/// Asks the process whose monitor listens at `socketName`. `isHopeless` is asked every few
+/// milliseconds: a process that was stopped, or dumps its core, does not answer, and the caller may
+/// know of reasons not to wait for it. Fails then as when the deadline passes.
 Result<LocalMessage> askMonitor(std::string_view socketName, std::string_view cookie,
-                                std::string_view request, Deadline deadline);
+                                std::string_view request, Deadline deadline,
+                                const std::function<bool()>& isHopeless = {});
 
 }  // namespace unisono

@@ -298,7 +298,8 @@ void Monitor::Offer::withdraw() noexcept {
 
 /// The answer is given at once, on the asker's fiber, as if the monitor's thread had run just then.
 Result<LocalMessage> askMonitor(std::string_view /*socketName*/, std::string_view cookie,
-                                std::string_view request, Deadline /*deadline*/) {
+                                std::string_view request, Deadline /*deadline*/,
+                                const std::function<bool()>& /*isHopeless*/) {
   explore::pointOfCall();
   const auto found = explore::handlers.find(std::string(cookie));
   if (found == explore::handlers.end() ||

@@ -64,7 +64,7 @@ TEST_F(RegisteredMemoryTest, APlaceThatCannotBeIsRefused) {
   EXPECT_THAT(textOf<DistError>([&] {
                 peer.reach(0, {place.block + 1, 0}, 1, soon());
               }),
-              HasSubstr("rank 0 does not give out its registered memory"));
+              AllOf(HasSubstr("[PROTOCOL]"), HasSubstr("does not give out its registered memory")));
 }
 
 TEST_F(RegisteredMemoryTest, WhatWasLetGoIsNotGivenOutAndItsPagesAreFree) {

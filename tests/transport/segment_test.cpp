@@ -16,6 +16,7 @@
 #include "base/process.hpp"
 #include "net/net_support.hpp"
 #include "store/expect.hpp"
+#include "support/memory.hpp"
 #include "support/support.hpp"
 #include "support/thread_world.hpp"
 #include "transport/shm/root_record.hpp"
@@ -267,6 +268,19 @@ TEST(SegmentTest, ARootThatDiedEarlierIsReplaced) {
 
   EXPECT_THAT(onThreads(2, [&](int rank) { Segment::form(options(store, rank, 2)); }),
               Each(nullptr));
+}
+
+TEST(SegmentTest, TheGroupFailsAlsoWithoutMemoryForWords) {
+  for (int which = 0; which < 6; ++which) {
+    ThreadWorld world(1);
+    AbortCause cause{.culprits = {0}, .text = std::string(100, 'x')};
+    {
+      const test::FailingAllocation fails(which);
+      cause = world.segment(0).fail(std::move(cause));
+    }
+    EXPECT_TRUE(world.segment(0).header().abort.isSet());
+    EXPECT_EQ(cause.text, std::string(100, 'x'));
+  }
 }
 
 TEST(SegmentTest, MoreMemoryIsTheSameForAll) {

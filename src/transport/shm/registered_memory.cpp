@@ -179,20 +179,23 @@ const SharedMemory& RegisteredMemory::map(int peer, std::uint32_t block, Deadlin
   const BlockList& list = segment_.block(peer).blocks;
   std::string request;
   ByteWriter(request).number(block);
-  Result<LocalMessage> reply =
-      askMonitor(textIn(list.socket, sizeof list.socket),
-                 std::string_view(list.cookie, sizeof list.cookie), request, deadline);
+  Result<LocalMessage> reply = askMonitor(
+      textIn(list.socket, sizeof list.socket), std::string_view(list.cookie, sizeof list.cookie),
+      request, deadline, [&] { return segment_.isHopeless(peer); });
   const std::string subject = str("a tensor of rank ", peer, " of group '", segment_.group(), "'");
   if (!reply.isOk() || !reply.value().fd.valid()) {
-    throw DistError({.reason = Reason::PEER_DEAD,
-                     .what = str("rank ", peer, " does not give out its registered memory"),
+    const Reason silent = segment_.whySilent(peer);
+    const bool answered = reply.isOk() && silent == Reason::TIMEOUT;
+    throw DistError({.reason = answered ? Reason::PROTOCOL : silent,
+                     .what = str("rank ", peer, " (", segment_.describeProcess(peer),
+                                 ") does not give out its registered memory"),
                      .group = segment_.group()});
   }
   ByteReader reader(std::string_view(reply.value().bytes).substr(1));
   const std::uint64_t bytes = reader.number<std::uint64_t>().value_or(0);
-  return mapped_
-      .emplace(Key(peer, block), SharedMemory::adopt(std::move(reply.value().fd), bytes, subject))
-      .first->second;
+  SharedMemory memory = SharedMemory::adopt(std::move(reply.value().fd), bytes, subject);
+  memory.closeDescriptor();  // its rank hands it out
+  return mapped_.emplace(Key(peer, block), std::move(memory)).first->second;
 }
 
 /// Unmaps blocks that their rank has let go.

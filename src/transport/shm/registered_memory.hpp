@@ -38,7 +38,7 @@ class RegisteredMemory {
   Place find(std::span<const std::byte> bytes) const noexcept;
 
   /// The `bytes` bytes that rank `peer` has at `place`. Throws DistError when its block cannot be
-  /// mapped: RESOURCE, PROTOCOL, PEER_DEAD.
+  /// mapped: RESOURCE, PROTOCOL, PEER_DEAD, PEER_LEFT, TIMEOUT.
   std::span<std::byte> reach(int peer, Place place, std::size_t bytes, Deadline deadline);
 
  private:

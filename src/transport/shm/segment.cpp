@@ -1,6 +1,7 @@
 #include "transport/shm/segment.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/bytes.hpp"
@@ -58,7 +59,14 @@ AbortCause Segment::fail(AbortCause cause) const noexcept {
     ring(block(peer).door);
     ring(block(peer).mailDoor);
   }
-  return this->cause().value_or(std::move(cause));
+  try {
+    if (auto told = this->cause()) {
+      return *std::move(told);
+    }
+  } catch (const std::bad_alloc&) {
+    // What this rank knows is as good, when there is no memory for what counts.
+  }
+  return cause;
 }
 
 std::optional<AbortCause> Segment::cause() const {
@@ -92,6 +100,21 @@ bool Segment::isDumpingCore(int rank) const {
   return canSeeProcess(rank) && unisono::isDumpingCore(block(rank).identity.pid);
 }
 
+bool Segment::isHopeless(int rank) const {
+  return header().abort.isSet() || block(rank).life.ownerDied() || isDumpingCore(rank);
+}
+
+Reason Segment::whySilent(int rank) const {
+  const RankBlock& other = block(rank);
+  if (other.life.ownerDied() || isDumpingCore(rank)) {
+    return Reason::PEER_DEAD;
+  }
+  return other.identity.state.load(std::memory_order_acquire) ==
+                 static_cast<std::uint32_t>(RankState::LEFT)
+             ? Reason::PEER_LEFT
+             : Reason::TIMEOUT;
+}
+
 bool Segment::isStopped(int rank) const {
   const auto process = canSeeProcess(rank) ? lookAt(block(rank).identity.pid) : std::nullopt;
   return process && (process->state == 'T' || process->state == 't');
@@ -120,8 +143,8 @@ std::span<std::byte> Segment::extend(std::uint32_t number, Deadline deadline) {
 std::span<std::byte> Segment::ask(std::uint32_t number, Deadline deadline) {
   std::string request = "E";
   ByteWriter(request).number(number);
-  Result<LocalMessage> reply =
-      askMonitor(mapping_->rootSocket(), mapping_->cookie(), request, deadline);
+  Result<LocalMessage> reply = askMonitor(mapping_->rootSocket(), mapping_->cookie(), request,
+                                          deadline, [this] { return isHopeless(0); });
   if (const auto there = mapping_->extension(number)) {
     return *there;  // another rank of this process was faster
   }
@@ -146,12 +169,7 @@ std::span<std::byte> Segment::ask(std::uint32_t number, Deadline deadline) {
 }
 
 AbortCause Segment::silenceOfRoot() const {
-  const RankBlock& root = block(0);
-  const bool left = root.identity.state.load(std::memory_order_acquire) ==
-                    static_cast<std::uint32_t>(RankState::LEFT);
-  return {.reason = root.life.ownerDied() ? Reason::PEER_DEAD
-                    : left                ? Reason::PEER_LEFT
-                                          : Reason::TIMEOUT,
+  return {.reason = whySilent(0),
           .culprits = {0},
           .reporter = rank_,
           .text = str("rank 0 (", describeProcess(0), ") does not give out the group's memory")};

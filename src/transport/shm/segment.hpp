@@ -85,6 +85,11 @@ class Segment {
   /// Whether its process has crashed and only the kernel is still busy with it.
   bool isDumpingCore(int rank) const;
 
+  /// Whether nothing is to be expected of its process any more, or by this group.
+  bool isHopeless(int rank) const;
+  /// Why it does not answer: PEER_DEAD, PEER_LEFT, or TIMEOUT when it could.
+  Reason whySilent(int rank) const;
+
   /// "process 77, state T stopped".
   std::string describeProcess(int rank) const;
   /// Whether something outside holds its process: a signal, or a debugger.
