@@ -7,12 +7,15 @@
 
 #include "fault/judge.hpp"
 #include "fault/sandbox.hpp"
+#include "support/memory.hpp"
 
 namespace unisono::fault {
 namespace {
 
 constexpr Milliseconds kNone{0};
-constexpr Milliseconds kPatience{1000};  // T of the rows in which a rank cannot come
+// T of the rows in which a rank may not come: all others must have come within it.
+constexpr Milliseconds kPatience{3000};
+constexpr Milliseconds kRefused{1050};  // for a refusal that may be one of an earlier group
 
 /// Everything works, as often as it is tried.
 void workAll(Member& member, bool large) {
@@ -99,7 +102,7 @@ void noPulling(Round& round) {
 void noMemfd(Round& round) {
   Crew crew(3, round.rng().next());
   crew.setPreparation([](int) { denySystemCalls({SYS_memfd_create}); });
-  crew.start([](Member& member) { Group group = member.join(kPatience); });
+  crew.start([](Member& member) { Group group = member.join(); });
   crew.awaitError(0);
   const Report& root = crew.report(0);
   require(static_cast<Reason>(root.reason.load()) == Reason::RESOURCE &&
@@ -107,10 +110,9 @@ void noMemfd(Round& round) {
           "rank 0 was not told what it cannot have: ", root.text);
   for (const int rank : {1, 2}) {
     judge(crew, rank,
-          {.reasons = {Reason::TIMEOUT},
-           .kind = ErrorKind::TIMEOUT,
+          {.reasons = {Reason::RESOURCE},
            .culprits = {0},
-           .text = "rank 0 has not come",
+           .text = "memfd_create",
            .hasGroup = false});
   }
   round.took(lastTold(crew, {1, 2}, 0));
@@ -152,6 +154,34 @@ void fewDescriptors(Round& round) {
   }
 }
 
+/// One allocation of one rank fails, while it joins or while it works.
+void noMemory(Round& round) {
+  Crew crew(3, round.rng().next());
+  const int poor = round.pick(crew.size());
+  const bool joining = round.number() % 2 == 0;
+  const int which = round.pick(joining ? 200 : 60);
+  crew.start([&](Member& member) {
+    std::optional<test::FailingAllocation> fails;
+    if (member.rank() == poor && joining) {
+      fails.emplace(which);
+    }
+    Group group = member.join(kPatience);
+    if (member.rank() == poor && !joining) {
+      fails.emplace(which);
+    }
+    member.work(group, false, 40);
+    fails.reset();
+  });
+  for (int rank = 0; rank < crew.size(); ++rank) {
+    Report& seen = crew.report(rank);
+    require(eventually([&] { return seen.endedNs.load() != 0 || seen.operations.load() == 40; }),
+            "rank ", rank, " hangs without memory for rank ", poor, ", allocation ", which);
+  }
+  for (int rank = 0; rank < crew.size(); ++rank) {
+    crew.awaitEnd(rank);
+  }
+}
+
 constexpr Row kRows[] = {
     {"F29", "LittleShm", "/dev/shm of 64 MiB, of 1 MiB, read-only, or none", "success", kNone,
      kNone, littleShm, 4},
@@ -159,12 +189,13 @@ constexpr Row kRows[] = {
      "success with smaller rings, one warning", kNone, kNone, littleMemory},
     {"F31", "NoPulling", "process_vm_readv is denied to all or one, from the start or later",
      "success", kNone, kNone, noPulling, 4},
-    {"F31b", "NoMemfd", "memfd_create is denied; T = 1 s",
-     "RESOURCE on rank 0, TIMEOUT naming it on the others", kPatience, Milliseconds(50), noMemfd,
-     1},
-    {"F32", "FewDescriptors", "a rank may open only 0, 1, 2, … descriptors more; T = 1 s",
+    {"F31b", "NoMemfd", "memfd_create is denied", "RESOURCE on all, naming rank 0", kNone, kRefused,
+     noMemfd, 1},
+    {"F32", "FewDescriptors", "a rank may open only 0, 1, 2, … descriptors more; T = 3 s",
      "RESOURCE there, an error elsewhere; or success", kNone, kPatience + Milliseconds(50),
      fewDescriptors, 12},
+    {"F33", "NoMemory", "one allocation of a rank fails while it joins or works; T = 3 s",
+     "an error, or success; no crash, no wrong result", kNone, kNone, noMemory, 12},
 };
 
 }  // namespace

@@ -70,7 +70,7 @@ struct Row {
 std::span<const Row> deathRows();     // F1–F5, F7, F8
 std::span<const Row> delayRows();     // F6, F9–F11, F14
 std::span<const Row> storeRows();     // F23–F28
-std::span<const Row> resourceRows();  // F29–F32
+std::span<const Row> resourceRows();  // F29–F33
 std::span<const Row> processRows();   // F34–F36, F38, F39
 std::span<const Row> misuseRows();    // F12, F13
 

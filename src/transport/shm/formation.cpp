@@ -18,6 +18,7 @@ namespace unisono::shm {
 namespace {
 
 constexpr std::string_view kRootKey = "unisono/root";
+constexpr std::string_view kDeclineKey = "unisono/decline/";  // and the cookie
 // A root that is gone may be one of an earlier group, whose successor is about to come.
 constexpr Milliseconds kSuccessorTime(1000);
 // How often those who wait look whether a process dumps core, and rank 0 whether the store lives.
@@ -74,13 +75,19 @@ std::unique_ptr<Segment> Formation::run() {
   }
   const bool isRoot = options_.rank == 0;
   const std::shared_ptr<SharedMapping> mapping = isRoot ? found() : join();
-  Monitor::Offer offer = isRoot ? serve(mapping) : Monitor::Offer();
-  std::unique_ptr<Segment> segment(new Segment(options_, mapping, std::move(offer)));
-  goLive(*segment);
-  if (isRoot) {
-    announce();
+  std::unique_ptr<Segment> segment;  // outside: it leaves after the others were told why
+  try {
+    Monitor::Offer offer = isRoot ? serve(mapping) : Monitor::Offer();
+    segment.reset(new Segment(options_, mapping, std::move(offer)));
+    goLive(*segment);
+    if (isRoot) {
+      announce();
+    }
+    awaitAll(*segment);
+  } catch (...) {
+    giveUp(mapping->header());
+    throw;
   }
-  awaitAll(*segment);
   // Another process may have written anything there.
   segment->cores_ = static_cast<int>(std::clamp<std::uint32_t>(
       segment->header().cores, 1, static_cast<std::uint32_t>(CpuShare::kMostCores)));
@@ -88,6 +95,33 @@ std::unique_ptr<Segment> Formation::run() {
 }
 
 std::shared_ptr<SharedMapping> Formation::found() {
+  try {
+    return makeMemory();
+  } catch (const DistError& error) {
+    refuseAll(error);
+    throw;
+  }
+}
+
+/// Tells those who look for rank 0 that there will be no group.
+void Formation::refuseAll(const DistError& error) noexcept {
+  try {
+    root_ = {.version = kVersion,
+             .size = static_cast<std::uint32_t>(options_.size),
+             .host = hostId(),
+             .process = encodeMark(here_),
+             .socket = "",
+             .cookie = "",
+             .reason = error.reason(),
+             .refusal = error.facts().what};
+    announce();
+  } catch (const std::exception& second) {
+    UNISONO_LOG(INFO, "transport", "the ranks of group '", options_.group,
+                "' cannot be told that there is none: ", second.what());
+  }
+}
+
+std::shared_ptr<SharedMapping> Formation::makeMemory() {
   const Layout layout{static_cast<std::size_t>(options_.size)};
   SharedMemory memory = SharedMemory::create(layout.bytes(), str("group '", options_.group, "'"));
   root_ = {.version = kVersion,
@@ -132,7 +166,7 @@ void Formation::announce() {
     }
     const auto other = RootRecord::decode(there);
     const auto process = other ? decodeMark(other->process) : std::nullopt;
-    if (process && lifeOf(*process, here_) != Life::GONE) {
+    if (process && other->refusal.empty() && lifeOf(*process, here_) != Life::GONE) {
       ErrorFacts known = facts();
       known.reason = Reason::CONFIG;
       known.what =
@@ -141,23 +175,30 @@ void Formation::announce() {
       known.hint = "give every process its own rank, and every group its own name or store prefix";
       throw DistBackendError(std::move(known));
     }
-    before = there;  // left by a group that died
+    before = there;  // left by a group that died, or never was
   }
 }
 
 std::shared_ptr<SharedMapping> Formation::join() {
   std::optional<Deadline> successor;
+  // A refusal may be one of an earlier group only if it was there when this rank came.
+  const Deadline another = deadline_.within(kSuccessorTime);
   for (;;) {
     root_ = awaitRoot();
-    checkHost(root_);
-    if (auto mapping = ask(root_)) {
+    if (auto mapping = root_.refusal.empty() ? joinRoot() : nullptr) {
       return mapping;
     }
+    if (!root_.refusal.empty() && another.expired()) {
+      blame({.reason = root_.reason,
+             .culprits = {0},
+             .text = str("rank 0 cannot form group '", options_.group,
+                         "': ", printable(root_.refusal))});
+    }
     successor = successor ? successor : deadline_.within(kSuccessorTime);
-    if (successor->expired()) {
+    if (root_.refusal.empty() && successor->expired()) {
       const auto process = decodeMark(root_.process);
       // Alive, but with no group to join: it has failed, and has thrown why.
-      const bool gaveUp = process && lifeOf(*process, here_) == Life::ALIVE;
+      const bool gaveUp = process && lifeOf(*process, here_) == Life::ALIVE && isAlive(root_);
       const AbortCause cause{
           .reason = gaveUp ? Reason::PEER_LEFT : Reason::PEER_DEAD,
           .culprits = {0},
@@ -167,6 +208,35 @@ std::shared_ptr<SharedMapping> Formation::join() {
       blame(cause);
     }
     pauseFor(Milliseconds(10), {.deadline = deadline_, .subject = {}});
+  }
+}
+
+/// Rank 0's memory; none when its process cannot be reached. What this rank throws, rank 0 learns.
+std::shared_ptr<SharedMapping> Formation::joinRoot() {
+  try {
+    checkHost(root_);
+    return ask(root_);
+  } catch (const DistError& error) {
+    decline(error.reason(), error.facts().what);
+    throw;
+  } catch (...) {
+    decline(Reason::ABORTED,
+            str("rank ", options_.rank, " has left while group '", options_.group, "' was formed"));
+    throw;
+  }
+}
+
+void Formation::decline(Reason reason, const std::string& text) noexcept {
+  if (refused_) {
+    return;  // rank 0 knows
+  }
+  try {
+    const Decline mine{
+        .rank = static_cast<std::uint32_t>(options_.rank), .reason = reason, .text = text};
+    options_.store->set(str(kDeclineKey, root_.cookie), asBytes(mine.encode()));
+  } catch (const std::exception& second) {
+    UNISONO_LOG(INFO, "transport", "rank 0 of group '", options_.group,
+                "' cannot be told that rank ", options_.rank, " does not come: ", second.what());
   }
 }
 
@@ -202,6 +272,13 @@ void Formation::checkHost(const RootRecord& root) const {
   }
 }
 
+/// Whether its process may still do something.
+bool Formation::isAlive(const RootRecord& root) const {
+  const auto process = decodeMark(root.process);
+  return process && lifeOf(*process, here_) != Life::GONE &&
+         !(process->pidNamespace == here_.pidNamespace && isDumpingCore(process->pid));
+}
+
 /// The memory of `root`; none when its process cannot be reached.
 std::shared_ptr<SharedMapping> Formation::ask(const RootRecord& root) {
   const JoinRequest request{.version = kVersion,
@@ -209,8 +286,8 @@ std::shared_ptr<SharedMapping> Formation::ask(const RootRecord& root) {
                             .rank = static_cast<std::uint32_t>(options_.rank),
                             .settings = options_.settings,
                             .process = encodeMark(here_)};
-  Result<LocalMessage> reply =
-      askMonitor(root.socket, root.cookie, str("J", request.encode()), deadline_);
+  Result<LocalMessage> reply = askMonitor(root.socket, root.cookie, str("J", request.encode()),
+                                          deadline_, [&] { return !isAlive(root); });
   if (!reply.isOk() && reply.failure().reason() == Reason::RESOURCE) {
     ErrorFacts lacking = facts();
     lacking.reason = Reason::RESOURCE;
@@ -231,6 +308,7 @@ std::shared_ptr<SharedMapping> Formation::ask(const RootRecord& root) {
                                                      root.socket,
                                                      str("group '", options_.group, "'")));
   }
+  refused_ = true;
   ErrorFacts known = facts();
   known.reason = Reason::CONFIG;
   known.what = str("group '", options_.group, "' refuses rank ", options_.rank, ": ",
@@ -298,6 +376,7 @@ void Formation::awaitAll(Segment& segment) {
     // Release: who sees that the group is formed also sees how many cores it has.
     formed.store(1, std::memory_order_release);
     futexWakeAll(formed);
+    segment.mapping_->memory().closeDescriptor();  // all have it
   }
 }
 
@@ -332,26 +411,29 @@ std::optional<AbortCause> Formation::findTrouble(Segment& segment) {
   const bool look = nextLook_.expired();
   nextLook_ = look ? Deadline::after(kProcessLook) : nextLook_;
   for (int rank = 0; rank < options_.size; ++rank) {
-    if (hasDied(segment.block(rank)) || (look && segment.isDumpingCore(rank))) {
-      return AbortCause{.reason = Reason::PEER_DEAD,
+    const bool left = segment.block(rank).identity.state.load(std::memory_order_acquire) ==
+                      static_cast<std::uint32_t>(RankState::LEFT);
+    if (left || hasDied(segment.block(rank)) || (look && segment.isDumpingCore(rank))) {
+      return AbortCause{.reason = left ? Reason::PEER_LEFT : Reason::PEER_DEAD,
                         .culprits = {rank},
                         .reporter = options_.rank,
-                        .text = str("rank ", inWorld({rank}, options_.globalRanks).front(),
-                                    " (process ", segment.block(rank).identity.pid,
-                                    ") died while group '", options_.group, "' was formed")};
+                        .text = str(inWords({rank}), " (process ", segment.block(rank).identity.pid,
+                                    left ? ") left" : ") died", " while group '", options_.group,
+                                    "' was formed")};
     }
   }
   return std::nullopt;
 }
 
-/// Rank 0 has nothing to ask of the store any more, but the others find it there: without a store
-/// nobody else will come.
+/// The others find rank 0 in the store: without one nobody else will come. And who cannot join says
+/// so there.
 void Formation::checkStore(Segment& segment) {
   if (!nextStoreLook_.expired()) {
     return;
   }
   try {
     options_.store->wait({std::string(kRootKey)}, deadline_.within(kStoreLook).remaining());
+    checkDeclines(segment);
   } catch (const DistError& error) {
     if (error.reason() == Reason::STORE_LOST) {
       static_cast<void>(segment.header().abort.publish({.reason = Reason::STORE_LOST,
@@ -363,6 +445,41 @@ void Formation::checkStore(Segment& segment) {
     }
   }
   nextStoreLook_ = Deadline::after(kStoreLook);
+}
+
+void Formation::checkDeclines(Segment& segment) {
+  const std::string key = str(kDeclineKey, root_.cookie);
+  if (!options_.store->check({key})) {
+    return;
+  }
+  const auto decline = Decline::decode(textOf(options_.store->get(key)));
+  options_.store->deleteKey(key);
+  if (decline && decline->rank < root_.size) {
+    fail(segment, {.reason = decline->reason,
+                   .culprits = {static_cast<int>(decline->rank)},
+                   .reporter = options_.rank,
+                   .text = printable(decline->text)});
+  }
+}
+
+/// Ends the formation for all, with the exception that this rank leaves it by.
+void Formation::giveUp(Header& header) const noexcept {
+  AbortCause cause;
+  cause.reporter = options_.rank;
+  try {
+    try {
+      cause.culprits = {options_.rank};
+      cause.text =
+          str(inWords({options_.rank}), " has left while group '", options_.group, "' was formed");
+      throw;
+    } catch (const DistError& error) {
+      cause.reason = error.reason();
+      cause.text = error.facts().what;
+    }
+  } catch (...) {  // an interrupt; or there is no memory for the words
+  }
+  static_cast<void>(header.abort.publish(cause));
+  futexWakeAll(header.formed);
 }
 
 /// Ends the formation for all.

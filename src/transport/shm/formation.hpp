@@ -18,13 +18,18 @@ class Formation {
  private:
   // Rank 0.
   std::shared_ptr<SharedMapping> found();
+  std::shared_ptr<SharedMapping> makeMemory();
+  void refuseAll(const DistError& error) noexcept;
   Monitor::Offer serve(const std::shared_ptr<SharedMapping>& mapping);
   void announce();
   // The others.
   std::shared_ptr<SharedMapping> join();
   RootRecord awaitRoot();
+  std::shared_ptr<SharedMapping> joinRoot();
+  void decline(Reason reason, const std::string& text) noexcept;
   std::shared_ptr<SharedMapping> ask(const RootRecord& root);
   void checkHost(const RootRecord& root) const;
+  bool isAlive(const RootRecord& root) const;
   // All.
   void goLive(Segment& segment);
   void awaitAll(Segment& segment);
@@ -32,6 +37,8 @@ class Formation {
   int sharedCores(const Segment& segment) const;
   bool hasDied(const RankBlock& block) const;
   void checkStore(Segment& segment);
+  void checkDeclines(Segment& segment);
+  void giveUp(Header& header) const noexcept;
   std::vector<int> missingRanks(const Segment& segment) const;
   std::string inWords(const std::vector<int>& ranks) const;
   [[noreturn]] void fail(Segment& segment, const AbortCause& cause);
@@ -43,6 +50,7 @@ class Formation {
   const TimePoint start_;
   const ProcessMark here_;
   RootRecord root_;
+  bool refused_ = false;  // by rank 0
   Deadline nextLook_;
   Deadline nextStoreLook_;
 };

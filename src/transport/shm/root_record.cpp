@@ -3,6 +3,13 @@
 #include "base/bytes.hpp"
 
 namespace unisono::shm {
+namespace {
+
+bool isReason(std::optional<std::uint32_t> number) noexcept {
+  return number && *number <= static_cast<std::uint32_t>(Reason::USAGE);
+}
+
+}  // namespace
 
 std::string RootRecord::encode() const {
   std::string bytes;
@@ -12,6 +19,8 @@ std::string RootRecord::encode() const {
   for (const std::string* field : {&host, &process, &socket, &cookie}) {
     out.blob(*field);
   }
+  out.number(static_cast<std::uint32_t>(reason));
+  out.blob(refusal);
   return bytes;
 }
 
@@ -23,7 +32,10 @@ std::optional<RootRecord> RootRecord::decode(std::string_view bytes) {
   const auto process = in.blob();
   const auto socket = in.blob();
   const auto cookie = in.blob();
-  if (!version || !size || !host || !process || !socket || !cookie) {
+  const auto reason = in.number<std::uint32_t>();
+  const auto refusal = in.blob();
+  if (!version || !size || !host || !process || !socket || !cookie || !isReason(reason) ||
+      !refusal) {
     return std::nullopt;
   }
   return RootRecord{*version,
@@ -31,7 +43,29 @@ std::optional<RootRecord> RootRecord::decode(std::string_view bytes) {
                     std::string(*host),
                     std::string(*process),
                     std::string(*socket),
-                    std::string(*cookie)};
+                    std::string(*cookie),
+                    static_cast<Reason>(*reason),
+                    std::string(*refusal)};
+}
+
+std::string Decline::encode() const {
+  std::string bytes;
+  ByteWriter out(bytes);
+  out.number(rank);
+  out.number(static_cast<std::uint32_t>(reason));
+  out.blob(text);
+  return bytes;
+}
+
+std::optional<Decline> Decline::decode(std::string_view bytes) {
+  ByteReader in(bytes);
+  const auto rank = in.number<std::uint32_t>();
+  const auto reason = in.number<std::uint32_t>();
+  const auto text = in.blob();
+  if (!rank || !isReason(reason) || !text) {
+    return std::nullopt;
+  }
+  return Decline{*rank, static_cast<Reason>(*reason), std::string(*text)};
 }
 
 std::string JoinRequest::encode() const {

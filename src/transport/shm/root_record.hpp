@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "unisono/base/error.hpp"
+
 #include "base/process.hpp"
 
 namespace unisono::shm {
@@ -17,9 +19,22 @@ struct RootRecord {
   std::string process;     // encodeMark()
   std::string socket;      // of its monitor
   std::string cookie;      // of this group
+  // Where rank 0 cannot form it: why not. The socket and the cookie are empty then.
+  Reason reason = Reason::ABORTED;
+  std::string refusal = {};
 
   std::string encode() const;
   static std::optional<RootRecord> decode(std::string_view bytes);
+};
+
+/// What another rank tells rank 0, through the store, when it cannot join.
+struct Decline {
+  std::uint32_t rank = 0;
+  Reason reason = Reason::ABORTED;
+  std::string text;
+
+  std::string encode() const;
+  static std::optional<Decline> decode(std::string_view bytes);
 };
 
 /// What another rank says when it asks for the memory.

@@ -1,0 +1,252 @@
+// Formations that cannot succeed: every rank is told why, and long before its time is over.
+#include "transport/shm/formation.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <future>
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "unisono/store/file_store.hpp"
+#include "unisono/store/hash_store.hpp"
+
+#include "base/host.hpp"
+#include "base/wait.hpp"
+#include "net/net_support.hpp"
+#include "store/expect.hpp"
+#include "support/support.hpp"
+#include "support/thread_world.hpp"
+#include "transport/shm/registered_memory.hpp"
+
+namespace unisono::shm {
+namespace {
+
+using test::onThreads;
+using test::textOf;
+using test::textOfThrown;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using namespace std::chrono_literals;
+
+FormOptions options(const StorePtr& store, int rank, int size) {
+  return {.store = store, .rank = rank, .size = size, .group = "g", .settings = "", .timeout = 60s};
+}
+
+/// A process that may be stopped; killed at the end.
+class Child {
+ public:
+  explicit Child(const std::function<void()>& body) : pid_(::fork()) {
+    if (pid_ == 0) {
+      try {
+        body();
+      } catch (const std::exception&) {
+        ::_exit(1);
+      }
+      ::_exit(0);
+    }
+  }
+  ~Child() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  void stop() const {
+    ::kill(pid_, SIGSTOP);
+    ::waitpid(pid_, nullptr, WUNTRACED);
+  }
+
+ private:
+  const pid_t pid_;
+};
+
+RootRecord refusal(const std::string& why) {
+  return {.version = kVersion,
+          .size = 2,
+          .host = hostId(),
+          .process = encodeMark(thisProcess()),
+          .socket = "",
+          .cookie = "",
+          .reason = Reason::RESOURCE,
+          .refusal = why};
+}
+
+/// Its server goes away before anything is deleted.
+class NoDelete final : public Store {
+ public:
+  using Store::check;
+  using Store::compareSet;
+  using Store::set;
+  using Store::wait;
+  void set(std::string_view key, BytesView value) override { inner_.set(key, value); }
+  Bytes get(std::string_view key) override { return inner_.get(key); }
+  Bytes compareSet(std::string_view key, BytesView expected, BytesView desired) override {
+    return inner_.compareSet(key, expected, desired);
+  }
+  std::int64_t add(std::string_view key, std::int64_t by) override { return inner_.add(key, by); }
+  bool deleteKey(std::string_view /*key*/) override {
+    throw DistStoreError({.reason = Reason::STORE_LOST, .what = "the store is gone"});
+  }
+  bool check(std::span<const std::string> keys) override { return inner_.check(keys); }
+  void wait(std::span<const std::string> keys, std::chrono::milliseconds timeout) override {
+    inner_.wait(keys, timeout);
+  }
+  std::int64_t numKeys() override { return inner_.numKeys(); }
+  std::shared_ptr<Store> clone() override { return nullptr; }
+
+ private:
+  HashStore inner_;
+};
+
+TEST(FormationTest, AStoreThatFailsAtTheEndEndsItForAll) {
+  const auto store = std::make_shared<NoDelete>();
+
+  for (const auto& thrown :
+       onThreads(3, [&](int rank) { Segment::form(options(store, rank, 3)); })) {
+    EXPECT_THAT(textOfThrown(thrown), AllOf(HasSubstr("[STORE_LOST]"), HasSubstr("is gone")));
+  }
+}
+
+thread_local bool interrupted = false;
+
+TEST(FormationTest, AnInterruptOfOneEndsItForAll) {
+  struct Interrupt {};
+  setInterruptHook([] {
+    if (interrupted) {
+      throw Interrupt();
+    }
+  });
+  const auto store = std::make_shared<HashStore>();
+  const auto thrown = onThreads(2, [&](int rank) {  // and rank 2 does not come
+    if (rank == 1) {
+      store->wait({"unisono/root"}, 60s);
+    }
+    interrupted = rank == 1;
+    Segment::form(options(store, rank, 3));
+  });
+  setInterruptHook(nullptr);
+
+  EXPECT_THAT(textOfThrown(thrown[0]),
+              AllOf(HasSubstr("rank 1 has left while group 'g' was formed"), HasSubstr("[ABORTED]"),
+                    HasSubstr("culprits=[1]")));
+  EXPECT_THROW(std::rethrow_exception(thrown[1]), Interrupt);
+}
+
+TEST(FormationTest, ARankOnAnotherHostEndsItForAll) {
+  const test::TempDir folder;
+  const auto meet = [&](int rank) {
+    Segment::form(options(std::make_shared<FileStore>(folder.file("store")), rank, 4));
+  };
+  const Child foreign([&] {
+    ::setenv("UNISONO_HOST_ID", "elsewhere", 1);
+    meet(2);
+  });
+
+  for (const auto& thrown : onThreads(2, meet)) {  // rank 3 is still to come
+    EXPECT_THAT(textOfThrown(thrown), AllOf(HasSubstr("[CONFIG]"), HasSubstr("spans several hosts"),
+                                            HasSubstr("elsewhere"), HasSubstr("culprits=[2]")));
+  }
+}
+
+TEST(FormationTest, WhatRankZeroCannotHaveIsToldToTheOthers) {
+  const auto store = std::make_shared<HashStore>();
+  store->set("unisono/root", refusal("no shared memory").encode());
+
+  EXPECT_THAT(textOf<DistBackendError>([&] { Segment::form(options(store, 1, 2)); }),
+              AllOf(HasSubstr("[RESOURCE]"), HasSubstr("culprits=[0]"),
+                    HasSubstr("rank 0 cannot form group 'g': no shared memory")));
+}
+
+TEST(FormationTest, ARefusalOfAnEarlierAttemptDoesNotStandInTheWay) {
+  const auto store = std::make_shared<HashStore>();
+  store->set("unisono/root", refusal("no shared memory").encode());
+
+  EXPECT_THAT(onThreads(2, [&](int rank) { Segment::form(options(store, rank, 2)); }),
+              Each(nullptr));
+}
+
+/// Rank 0 is another process, which is stopped once `isReady`.
+template <typename Life, typename IsReady>
+std::string toldWhileRootIsStopped(const Life& life, const IsReady& isReady,
+                                   const std::function<void(Segment&)>& ask) {
+  const test::TempDir folder;
+  const auto meet = [&](int rank) {
+    return Segment::form(options(std::make_shared<FileStore>(folder.file("store")), rank, 2));
+  };
+  const Child root([&] {
+    const std::unique_ptr<Segment> segment = meet(0);
+    life(*segment);
+  });
+  const std::unique_ptr<Segment> mine = meet(1);
+  EXPECT_TRUE(test::eventually([&] { return isReady(*mine); }));
+  root.stop();
+  auto asking = std::async(std::launch::async, [&] { ask(*mine); });
+  static_cast<void>(mine->fail({.culprits = {1}, .text = "aborted by a test"}));
+  EXPECT_EQ(asking.wait_for(30s), std::future_status::ready)
+      << "it waits for a process that is stopped, though the group has failed";
+  return mine->cause().value_or(AbortCause{}).text;
+}
+
+void stayAlive(Segment& /*segment*/) {
+  pauseFor(60s, {.deadline = Deadline::never(), .subject = {}});
+}
+
+/// Descriptors of shared memory that this process has open.
+std::ptrdiff_t memoryDescriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return std::count_if(begin(all), end(all), [](const auto& entry) {
+    std::error_code closed;
+    return std::filesystem::read_symlink(entry.path(), closed)
+        .string()
+        .starts_with("/memfd:unisono");
+  });
+}
+
+TEST(FormationTest, NobodyKeepsDescriptorsThatNobodyAsksFor) {
+  const test::TempDir folder;
+  const auto meet = [&](int rank) {
+    return Segment::form(options(std::make_shared<FileStore>(folder.file("store")), rank, 2));
+  };
+  const Child other([&] {
+    const std::unique_ptr<Segment> segment = meet(0);
+    stayAlive(*segment);
+  });
+  const std::unique_ptr<Segment> mine = meet(1);
+  ASSERT_FALSE(mine->extend(kRingExtension, Deadline::after(60s)).empty());
+
+  EXPECT_EQ(memoryDescriptors(), 0);
+  const test::ThreadWorld world(2);  // whose rank 0 is here
+  EXPECT_EQ(memoryDescriptors(), 0);
+}
+
+TEST(StoppedRootTest, WhoAsksForMoreMemoryLearnsThatTheGroupHasFailed) {
+  EXPECT_EQ(toldWhileRootIsStopped(
+                stayAlive, [](Segment&) { return true; },
+                [](Segment& segment) {
+                  EXPECT_TRUE(segment.extend(kRingExtension, Deadline::after(60s)).empty());
+                }),
+            "aborted by a test");
+}
+
+TEST(StoppedRootTest, WhoAsksForRegisteredMemoryLearnsThatTheGroupHasFailed) {
+  const auto registers = [](Segment& segment) {
+    RegisteredMemory registered(segment);
+    const auto tensor = registered.allocate(100);
+    stayAlive(segment);
+  };
+  const auto isThere = [](Segment& segment) {
+    return segment.block(0).blocks.live[1].load(std::memory_order_acquire) == 1;
+  };
+  toldWhileRootIsStopped(registers, isThere, [](Segment& segment) {
+    RegisteredMemory registered(segment);
+    EXPECT_THROW(registered.reach(0, {.block = 1, .offset = 0}, 100, Deadline::after(60s)),
+                 DistError);
+  });
+}
+
+}  // namespace
+}  // namespace unisono::shm
