@@ -11,8 +11,10 @@
 namespace unisono::fault {
 namespace {
 
-constexpr Milliseconds kAbsence{500};  // T of the rows in which a rank does not come
+// T of the rows in which a rank does not come: all others must have come within it.
+constexpr Milliseconds kAbsence{2000};
 constexpr Milliseconds kStop{2000};
+constexpr Milliseconds kSlow{8000};
 
 void pause(Milliseconds length) {
   pauseFor(length, {.deadline = Deadline::never(), .subject = {}});
@@ -114,10 +116,10 @@ void slow(Round& round) {
   const int late = round.pick(crew.size());
   crew.start([&](Member& member) {
     Group group = member.join();
-    group.processGroup().setTimeout(kStop);
+    group.processGroup().setTimeout(kSlow);
     member.work(group, round.isThorough(), 10);
     if (member.rank() == late) {
-      pause(kStop / 2);
+      pause(kSlow / 2);
     }
     member.work(group, round.isThorough(), 20);
   });
@@ -184,14 +186,15 @@ constexpr Milliseconds kLate{50};
 constexpr Milliseconds kNone{0};
 
 constexpr Row kRows[] = {
-    {"F6", "StaysAwayAndLives", "a rank does not make the call that all others make; T = 0.5 s",
+    {"F6", "StaysAwayAndLives", "a rank does not make the call that all others make; T = 2 s",
      "TIMEOUT, the rank and its state", kAbsence, kLate, oneStaysAway, 3},
     {"F9", "Stopped", "a rank is stopped (SIGSTOP) amid operations; T = 2 s",
      "TIMEOUT, the rank, \"state T\"; it is told when it goes on", kStop, kLate, stopped, 1},
-    {"F10", "Slow", "a rank comes half of T late", "success, no warning", kNone, kNone, slow, 1},
+    {"F10", "Slow", "a rank comes half of T late; T = 8 s", "success, no warning", kNone, kNone,
+     slow, 1},
     {"F11", "UnderADebugger", "a rank is held by a debugger for 60 s (tests: 2 s); T = 30 min",
      "success after it goes on", kNone, kNone, debugged, 1},
-    {"F14", "SomeStayAway", "two of five ranks do not make a call; T = 0.5 s", "TIMEOUT, both",
+    {"F14", "SomeStayAway", "two of five ranks do not make a call; T = 2 s", "TIMEOUT, both",
      kAbsence, kLate, someStayAway},
 };
 

@@ -18,7 +18,8 @@ namespace {
 
 constexpr Milliseconds kNone{0};
 constexpr Milliseconds kSecond{1000};
-constexpr Milliseconds kAbsence{500};  // T of the rows in which somebody does not come
+constexpr Milliseconds kNoStore{500};
+constexpr Milliseconds kAbsence{2000};  // T where a rank does not come: all others must within it
 constexpr Milliseconds kLate{50};
 const std::string kRootKey = "world/unisono/unisono/root";  // of a group called "world"
 
@@ -230,8 +231,8 @@ constexpr Row kRows[] = {
     {"F24", "StoreDiesEarly", "the store's process is killed while the group is formed",
      "STORE_LOST on all", kNone, kSecond, storeDiesEarly},
     {"F25", "NoStore", "nobody listens where the store should be; T = 0.5 s",
-     "PEER_UNREACHABLE, the addresses tried", kAbsence, kLate, noStore, 1},
-    {"F26", "NeverJoins", "one of four ranks does not join; T = 0.5 s",
+     "PEER_UNREACHABLE, the addresses tried", kNoStore, kLate, noStore, 1},
+    {"F26", "NeverJoins", "one of four ranks does not join; T = 2 s",
      "TIMEOUT, how many have come and who has not", kAbsence, kLate, neverJoins},
     {"F27", "ClaimedTwice", "two processes claim one rank", "CONFIG, both processes", kNone,
      kSecond, claimed},
