@@ -28,6 +28,13 @@ bool isFinal(int error) noexcept {
   return std::find(kFinal.begin(), kFinal.end(), error) != kFinal.end();
 }
 
+/// Failures that say that this host has no way to such an address, not that the peer is not there:
+/// of a host without IPv6, "localhost" may still be ::1, too.
+bool isOutOfReach(int error) noexcept {
+  constexpr std::array kOutOfReach = {EADDRNOTAVAIL, ENETUNREACH, EAFNOSUPPORT};
+  return std::find(kOutOfReach.begin(), kOutOfReach.end(), error) != kOutOfReach.end();
+}
+
 /// The attempts of one round. Its steps and sleeps are those of one waitUntil.
 class Race final : public Waitable {
  public:
@@ -61,10 +68,10 @@ class Race final : public Waitable {
       if (!winner_.valid()) {
         history_.addFailure(attempt.address, "no answer");
         worthRetrying_ = true;
-        allRefused_ = false;
+        others_ = true;
       }
     }
-    return {std::move(winner_), worthRetrying_, allRefused_ && !addresses_.empty()};
+    return {std::move(winner_), worthRetrying_, refused_ && !others_};
   }
 
  private:
@@ -134,7 +141,8 @@ class Race final : public Waitable {
   void fail(const SocketAddress& address, int error) {
     history_.addFailure(address, errnoDetail(error));
     worthRetrying_ = worthRetrying_ || !isFinal(error);
-    allRefused_ = allRefused_ && error == ECONNREFUSED;
+    refused_ = refused_ || error == ECONNREFUSED;
+    others_ = others_ || (error != ECONNREFUSED && !isOutOfReach(error));
     nextStart_ = Deadline::at(TimePoint::min());
   }
 
@@ -146,7 +154,8 @@ class Race final : public Waitable {
   std::vector<Attempt> running_;
   Socket winner_;
   bool worthRetrying_ = false;
-  bool allRefused_ = true;
+  bool refused_ = false;  // at least one address said that nobody listens
+  bool others_ = false;   // one that can be reached did not say so
 };
 
 }  // namespace

@@ -67,7 +67,7 @@ class ConnectHistory {
 struct ConnectRound {
   Socket socket;               // valid() when one address answered
   bool worthRetrying = false;  // otherwise: whether any failure may pass
-  bool refused = false;        // otherwise: whether every address said that nobody listens
+  bool refused = false;        // otherwise: whether every address in reach said that nobody listens
 };
 
 /// One round; every failure goes into `history`. Ends by the deadline, or after 10 s so that a

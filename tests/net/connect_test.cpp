@@ -171,17 +171,47 @@ TEST(ConnectTest, SaysAfterAWhileWhatItWaitsFor) {
 TEST(ConnectRaceTest, PassesOverADeadAddressAtOnce) {
   const test::ClosedPort closed;
   const Listener listener = test::listenOn("127.0.0.1");
-  ConnectHistory history({"name", listener.port()}, Milliseconds(0));
-  const TimePoint start = systemClock().now();
+  Milliseconds fastest = Milliseconds::max();
+  for (int i = 0; i < 5; ++i) {  // one may be unlucky
+    ConnectHistory history({"name", listener.port()}, Milliseconds(0));
+    const TimePoint start = systemClock().now();
 
-  const ConnectRound round = detail::raceOnce(
-      history, {SocketAddress::loopback(AF_INET, closed.number()), listener.addresses().front()},
-      test::soon());
+    const ConnectRound round = detail::raceOnce(
+        history, {SocketAddress::loopback(AF_INET, closed.number()), listener.addresses().front()},
+        test::soon());
 
-  ASSERT_TRUE(round.socket.valid());
-  EXPECT_EQ(round.socket.peerAddress(), listener.addresses().front());
-  EXPECT_LT(elapsedSince(start), Milliseconds(240));
-  EXPECT_THAT(history.describe(), HasSubstr("ECONNREFUSED"));
+    fastest = std::min(fastest, elapsedSince(start));
+    ASSERT_TRUE(round.socket.valid());
+    EXPECT_EQ(round.socket.peerAddress(), listener.addresses().front());
+    EXPECT_THAT(history.describe(), HasSubstr("ECONNREFUSED"));
+  }
+  EXPECT_LT(fastest, Milliseconds(240));
+}
+
+TEST(ConnectRaceTest, AddressesOutOfReachDoNotHideThatNobodyListens) {
+  const test::ClosedPort closed;
+  const SocketAddress dead = SocketAddress::loopback(AF_INET, closed.number());
+  // Nobody connects to a group of hosts: the kernel says that its network cannot be reached.
+  const SocketAddress group = SocketAddress::parse("224.0.0.1", closed.number()).value();
+  ConnectHistory history({"name", closed.number()}, Milliseconds(0));
+
+  EXPECT_TRUE(detail::raceOnce(history, {group, dead}, test::soon()).refused) << history.describe();
+  EXPECT_TRUE(detail::raceOnce(history, {dead, group}, test::soon()).refused);
+  EXPECT_FALSE(detail::raceOnce(history, {group}, test::soon()).refused);
+  EXPECT_FALSE(detail::raceOnce(history, {}, test::soon()).refused);
+  EXPECT_THAT(history.describe(), HasSubstr("ENETUNREACH"));
+}
+
+TEST(ConnectRaceTest, ASilentAddressIsNotTakenForOneWhereNobodyListens) {
+  const test::ClosedPort closed;
+  const test::SilentPort silent("127.0.0.1");
+  ConnectHistory history({"name", closed.number()}, Milliseconds(0));
+
+  EXPECT_FALSE(detail::raceOnce(
+                   history, {silent.address(), SocketAddress::loopback(AF_INET, closed.number())},
+                   Deadline::after(Milliseconds(300)))
+                   .refused)
+      << history.describe();
 }
 
 TEST(ConnectRaceTest, DoesNotWaitForASilentAddressBeforeTryingTheNext) {
