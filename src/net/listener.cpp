@@ -167,7 +167,7 @@ Listener Listener::open(const std::string& host, std::uint16_t port, const std::
                              : listenNarrowly(where, port, addresses.value()));
 }
 
-Listener Listener::adopt(int fd, std::uint16_t expectedPort) {
+void Listener::requireBound(int fd, std::uint16_t expectedPort) {
   int type = 0;
   socklen_t size = sizeof type;
   if (::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0) {
@@ -189,6 +189,10 @@ Listener Listener::adopt(int fd, std::uint16_t expectedPort) {
   if (address.port() == 0) {
     refuseFd(fd, "it is not bound");
   }
+}
+
+Listener Listener::adopt(int fd, std::uint16_t expectedPort) {
+  requireBound(fd, expectedPort);
   const int flags = ::fcntl(fd, F_GETFL);
   if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
       ::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || ::listen(fd, kBacklog) != 0) {

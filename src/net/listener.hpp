@@ -33,6 +33,9 @@ class Listener {
   /// DistNetworkError when it is no bound TCP socket.
   static Listener adopt(int fd, std::uint16_t expectedPort);
 
+  /// Throws what adopt() does when `fd` is not a socket for it, and leaves it as it is.
+  static void requireBound(int fd, std::uint16_t expectedPort);
+
   std::uint16_t port() const noexcept { return addresses_.front().port(); }
   const std::vector<SocketAddress>& addresses() const noexcept { return addresses_; }
   /// The sockets, in the order of addresses().

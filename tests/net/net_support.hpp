@@ -68,6 +68,8 @@ class ClosedPort {
     }
   }
   std::uint16_t number() const { return SocketAddress::localOf(fd_.get()).port(); }
+  /// Gives the socket away, for a server to take over.
+  int release() { return fd_.release(); }
 
  private:
   UniqueFd fd_;

@@ -204,13 +204,10 @@ TEST_P(TCPStoreTest, DoesNotWaitForWorkersUnlessAsked) {
 TEST_P(TCPStoreTest, ManyWorkersMeetOneAfterTheOther) {
   TCPStoreOptions options = serverOptions(useLibUv());
   options.numWorkers = 6;
-  const test::ClosedPort free;
-  std::uint16_t port = 0;
-  {
-    const TCPStore probe(kHost, serverOptions(useLibUv()));
-    port = probe.port();
-  }
+  test::ClosedPort reserved;
+  const std::uint16_t port = reserved.number();
   options.port = port;
+  options.masterListenFd = reserved.release();
   BlockedCall serving([&] { return std::make_shared<TCPStore>(kHost, options); });
   TCPStoreOptions worker = clientOptions(port);
   worker.numWorkers = 6;
@@ -259,6 +256,19 @@ TEST(TCPStoreOptionsTest, RefusesToListenBeyondLoopbackWithoutPermission) {
               AllOf(HasSubstr("[CONFIG]"), HasSubstr("UNISONO_ALLOW_UNAUTHENTICATED")));
 }
 
+TEST(TCPStoreOptionsTest, ASocketThatItMayNotListenOnStaysItsOwners) {
+  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const SocketAddress everywhere = SocketAddress::parse("0.0.0.0", 0).value();
+  ASSERT_EQ(::bind(fd.get(), everywhere.raw(), everywhere.size()), 0);
+
+  EXPECT_THAT(textOf<DistNetworkError>([&] {
+                TCPStore(kHost, {.port = 0, .isServer = true, .masterListenFd = fd.get()});
+              }),
+              HasSubstr("UNISONO_ALLOW_UNAUTHENTICATED"));
+
+  EXPECT_NE(::fcntl(fd.get(), F_GETFD), -1);
+}
+
 TEST(TCPStoreOptionsTest, RefusesToListenForANameThatIsNotOfThisHost) {
   EXPECT_THAT(
       textOf<DistNetworkError>([] { TCPStore("192.0.2.1", {.port = 0, .isServer = true}); }),
@@ -282,6 +292,31 @@ TEST(TCPStoreSharingTest, TenantsOfOnePortShareTheServer) {
   second.reset();
 
   EXPECT_EQ(third.getString("k"), "v") << "the last tenant keeps the server";
+}
+
+TEST(TCPStoreSharingTest, ATenantsSocketIsClosedWhenAnotherOneServesThePort) {
+  test::ClosedPort bound;
+  TCPStoreOptions options = serverOptions();
+  options.port = bound.number();
+  options.multiTenant = true;
+  options.masterListenFd = bound.release();
+  TCPStore first(kHost, options);
+  options.masterListenFd = ::dup(*options.masterListenFd);
+
+  TCPStore second(kHost, options);
+
+  // The number may be that of the store's own connection by now.
+  int listens = 0;
+  socklen_t size = sizeof listens;
+  static_cast<void>(
+      ::getsockopt(*options.masterListenFd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size));
+  EXPECT_EQ(listens, 0) << "it was handed over";
+  first.set("k", "v");
+  EXPECT_EQ(second.getString("k"), "v");
+  const UniqueFd other(test::ClosedPort().release());
+  options.masterListenFd = other.get();
+  EXPECT_THAT(textOf([&] { TCPStore(kHost, options); }), HasSubstr("expected to be bound to port"));
+  EXPECT_NE(::fcntl(other.get(), F_GETFD), -1);
 }
 
 TEST(TCPStoreSharingTest, APortThatWasGivenUpIsServedAnew) {

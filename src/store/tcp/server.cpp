@@ -37,18 +37,32 @@ constexpr std::uint64_t kHeldReplies = 1024 * 1024;  // with more, nothing waits
 constexpr Milliseconds kTick(100);
 constexpr Milliseconds kAcceptPause(100);
 
-Listener listenFor(const StoreServer::Options& options, Deadline deadline) {
-  Listener listener = options.listenFd
-                          ? Listener::adopt(*options.listenFd, options.port)
-                          : Listener::open(options.host, options.port, kBind.value(), deadline);
-  if (!listener.isLoopbackOnly() && !kAllowUnauthenticated.value()) {
-    throw DistNetworkError(
-        {.reason = Reason::CONFIG,
-         .what = str("the store server refuses to listen on ", listener.addresses().front().text(),
-                     ": other hosts could read and write it, and nothing authenticates them"),
-         .hint = "listen on a loopback address, or permit it on a trusted network with "
-                 "UNISONO_ALLOW_UNAUTHENTICATED=1"});
+void requirePermission(const SocketAddress& address, bool isLoopbackOnly) {
+  if (isLoopbackOnly || kAllowUnauthenticated.value()) {
+    return;
   }
+  throw DistNetworkError(
+      {.reason = Reason::CONFIG,
+       .what = str("the store server refuses to listen on ", address.text(),
+                   ": other hosts could read and write it, and nothing authenticates them"),
+       .hint = "listen on a loopback address, or permit it on a trusted network with "
+               "UNISONO_ALLOW_UNAUTHENTICATED=1"});
+}
+
+/// A socket that is handed over stays its owner's unless it is listened on.
+Listener takeOver(int fd, std::uint16_t expectedPort) {
+  Listener::requireBound(fd, expectedPort);
+  const SocketAddress address = SocketAddress::localOf(fd);
+  requirePermission(address, address.isLoopback());
+  return Listener::adopt(fd, expectedPort);
+}
+
+Listener listenFor(const StoreServer::Options& options, Deadline deadline) {
+  if (options.listenFd) {
+    return takeOver(*options.listenFd, options.port);
+  }
+  Listener listener = Listener::open(options.host, options.port, kBind.value(), deadline);
+  requirePermission(listener.addresses().front(), listener.isLoopbackOnly());
   return listener;
 }
 
@@ -394,6 +408,10 @@ std::shared_ptr<StoreServer> StoreServer::shared(const Options& options, Deadlin
   const MutexLock lock(table->mutex);
   if (options.port != 0) {
     if (std::shared_ptr<StoreServer> running = table->servers[options.port].lock()) {
+      if (options.listenFd) {  // taken over all the same, but another one serves the port
+        Listener::requireBound(*options.listenFd, options.port);
+        static_cast<void>(UniqueFd(*options.listenFd));
+      }
       return running;
     }
   }

@@ -20,7 +20,8 @@ class StoreServer {
   struct Options {
     std::string host;
     std::uint16_t port = 0;
-    std::optional<int> listenFd = std::nullopt;  // taken over instead of opening one
+    // Taken over instead of opening one; stays the caller's when it cannot be listened on.
+    std::optional<int> listenFd = std::nullopt;
     bool useLibUv = true;
     StoreLimits limits = {};
   };
