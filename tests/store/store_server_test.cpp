@@ -110,7 +110,7 @@ TEST_P(StoreServerTest, ClosesStrangersAtOnceAndSaysSoOnce) {
 }
 
 TEST_P(StoreServerTest, ClosesWhoSaysNothingOrStopsInTheMiddle) {
-  start({.helloTime = Milliseconds(50), .stalledCommand = Milliseconds(50)});
+  start({.helloTime = Milliseconds(500), .stalledCommand = Milliseconds(500)});
   RawClient silent(server->address());
   RawClient stalled = connect();
   RawClient idle = connect();

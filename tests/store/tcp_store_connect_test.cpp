@@ -58,15 +58,13 @@ TEST(TCPStoreConnectTest, APortWhereNobodyListensIsReportedInTime) {
 }
 
 TEST(TCPStoreConnectTest, WaitsForAServerThatComesLate) {
-  std::uint16_t port = 0;
-  {
-    const TCPStore probe(kHost, serverOptions());
-    port = probe.port();
-  }
+  test::ClosedPort later;
+  const std::uint16_t port = later.number();
   BlockedCall connecting([&] { return std::make_shared<TCPStore>(kHost, clientOptions(port)); });
   EXPECT_TRUE(connecting.staysBlocked());
   TCPStoreOptions options = serverOptions();
   options.port = port;
+  options.masterListenFd = later.release();
   TCPStore server(kHost, options);
 
   const std::shared_ptr<TCPStore> client = connecting.result();
@@ -118,7 +116,8 @@ TEST(TCPStoreConnectTest, TriesAgainWhenAConnectionBreaksBeforeItIsGreeted) {
     test::drain(socket);
   });
 
-  EXPECT_THROW(TCPStore(kHost, clientOptions(flaky.port(), 500ms)), DistNetworkError)
+  // Time enough for four, however slow they are.
+  EXPECT_THROW(TCPStore(kHost, clientOptions(flaky.port(), 3s)), DistNetworkError)
       << "it never answers what it can do";
   EXPECT_EQ(flaky.connections(), 4);
 }

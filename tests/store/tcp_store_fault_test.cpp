@@ -13,6 +13,7 @@
 #include "base/bytes.hpp"
 #include "base/str.hpp"
 #include "store/expect.hpp"
+#include "store/tcp/connection.hpp"
 #include "store/tcp/server.hpp"
 #include "support/blocked_call.hpp"
 #include "support/bounds.hpp"
@@ -70,6 +71,23 @@ std::vector<std::pair<std::string, std::function<void(Store&)>>> allCalls() {
   };
 }
 
+/// As EndsInTime, of a call that the server does not answer: it has half a second in any case.
+class GivesUpInTime {
+ public:
+  explicit GivesUpInTime(Milliseconds timeout) : timeout_(timeout) {}
+  ~GivesUpInTime() {
+    const auto took = elapsedSince(start_);
+    EXPECT_GE(took, timeout_) << "it gave up early";
+    EXPECT_LE(took, test::latestEnd(std::max(timeout_, tcp::kLeastAnswerTime)));
+  }
+  GivesUpInTime(const GivesUpInTime&) = delete;
+  GivesUpInTime& operator=(const GivesUpInTime&) = delete;
+
+ private:
+  const Milliseconds timeout_;
+  const TimePoint start_ = systemClock().now();
+};
+
 /// A server process of either event loop, and a client here.
 class ServerFaultTest : public ::testing::TestWithParam<bool> {
  protected:
@@ -105,7 +123,7 @@ TEST_P(ServerFaultTest, NoCallOutlivesItsTimeoutWhileTheServerIsStopped) {
   eachCallAtAStoppedServer([](Store& client, const auto& call) {
     for (const std::chrono::milliseconds timeout : {150ms, 700ms}) {
       client.setTimeout(timeout);
-      const EndsInTime bound(timeout);
+      const GivesUpInTime bound(timeout);
       EXPECT_EQ(reasonOf([&] { call(client); }), Reason::TIMEOUT);
     }
   });
@@ -167,7 +185,7 @@ TEST_P(ServerFaultTest, ASlowGreetingDoesNotMakeLaterCallsLate) {
   const auto client = connecting.result();
   server.stop();
   client->setTimeout(150ms);
-  const EndsInTime bound(150ms);
+  const GivesUpInTime bound(150ms);
 
   EXPECT_EQ(reasonOf([&] { client->get("never"); }), Reason::TIMEOUT);
 }
