@@ -12,6 +12,7 @@
 // giver's slots in rounds.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 
@@ -21,6 +22,16 @@ namespace unisono {
 
 using ConstBlock = std::span<const std::byte>;
 using Block = std::span<std::byte>;
+
+/// The bytes of the largest of `blocks`.
+template <typename Blocks>
+std::size_t largestBlock(const Blocks& blocks) noexcept {
+  std::size_t largest = 0;
+  for (const auto& block : blocks) {
+    largest = std::max(largest, block.size());
+  }
+  return largest;
+}
 
 /// Every giver gives one block, the same to all takers. `mine` is empty for who gives nothing;
 /// `take[p]` is where the block of rank p goes, empty when it is not taken. A rank's own block is
@@ -32,10 +43,18 @@ void shareBlocks(shm::Arena& arena, ConstBlock mine, std::span<const Block> take
 /// know how many. `out` has room for a block of each of `givers`, in their order. At most
 /// mostOfLl(1) bytes each.
 void shareLines(shm::Arena& arena, ConstBlock mine, Block out, std::span<const int> givers);
+/// The same with blocks of any sizes, as for shareBlocks().
+void shareLines(shm::Arena& arena, ConstBlock mine, std::span<const Block> take,
+                std::span<const int> givers);
 
 /// Every giver gives a block of its own to each taker: `give[p]` to rank p. Throws MISMATCH on all
-/// ranks when rank p gives another number of bytes than is taken.
+/// ranks when rank p gives another number of bytes than is taken. Blocks of up to `mostByLines`
+/// bytes go by lines, all others by slots; that is the same on all ranks, and at most
+/// mostOfDealtLines().
 void dealBlocks(shm::Arena& arena, std::span<const ConstBlock> give, std::span<const Block> take,
-                std::span<const int> givers);
+                std::span<const int> givers, std::size_t mostByLines = 0);
+/// The most bytes of a block that lines of one rank have room for when it gives one to each of
+/// `ranks` ranks.
+std::size_t mostOfDealtLines(int ranks) noexcept;
 
 }  // namespace unisono

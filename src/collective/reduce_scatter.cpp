@@ -8,16 +8,21 @@
 #include "reduction/copy.hpp"
 
 namespace unisono {
+namespace {
+
+/// Whole elements, as many as a line holds.
+std::size_t payloadOfLine(std::size_t elementSize) noexcept {
+  return shm::LlLine::kPayload / elementSize * elementSize;
+}
+
+}  // namespace
 
 void reduceScatterSlots(shm::Arena& arena, std::span<const ConstBlock> give, Block out,
                         const Reduction& reduction) {
   const auto me = static_cast<std::size_t>(arena.rank());
   const std::size_t width = reduction.elementSize();
   const std::size_t most = pieceFor(arena.mostChunk(), give.size());
-  std::size_t largest = 0;
-  for (const ConstBlock& block : give) {
-    largest = std::max(largest, block.size());
-  }
+  const std::size_t largest = largestBlock(give);
   const std::size_t piece =
       std::clamp<std::size_t>((largest + 63) / 64 * 64, std::min<std::size_t>(64, most), most);
   const std::size_t rounds = std::max<std::size_t>(roundsFor(largest, piece), 1);
@@ -68,6 +73,38 @@ void reduceScatterSlots(shm::Arena& arena, std::span<const ConstBlock> give, Blo
     }
   }
   direct.leave();
+}
+
+std::size_t mostOfReduceScatterLines(int ranks, std::size_t elementSize) noexcept {
+  return shm::kLlLines / static_cast<std::size_t>(ranks) * payloadOfLine(elementSize);
+}
+
+void reduceScatterLines(shm::Arena& arena, std::span<const ConstBlock> give, Block out,
+                        const Reduction& reduction) {
+  const auto me = static_cast<std::size_t>(arena.rank());
+  const std::size_t width = reduction.elementSize();
+  const std::size_t payload = payloadOfLine(width);
+  // At least one: also who gets nothing hears everybody.
+  const std::size_t lines = std::max<std::size_t>(roundsFor(largestBlock(give), payload), 1);
+  const std::size_t lastPeer = me + 1 == give.size() ? me - 1 : give.size() - 1;
+  for (std::size_t peer = 0; peer < give.size(); ++peer) {
+    for (std::size_t line = 0; peer != me && line < lines; ++line) {
+      const Range part = roundOf(give[peer].size(), payload, line);
+      arena.sendLine(peer * lines + line, give[peer].data() + part.begin, part.size,
+                     peer == lastPeer && line + 1 == lines);
+    }
+  }
+  Sources sources(arena.size());
+  for (std::size_t line = 0; line < lines; ++line) {
+    const Range part = roundOf(out.size(), payload, line);
+    for (int peer = 0; peer < arena.size(); ++peer) {
+      sources.set(peer, peer == arena.rank() ? give[me].data() + part.begin
+                                             : arena.awaitLine(peer, me * lines + line));
+    }
+    if (part.size > 0) {
+      reduction.reduce(out.data() + part.begin, sources.span(), part.size / width);
+    }
+  }
 }
 
 }  // namespace unisono

@@ -13,4 +13,11 @@ namespace unisono {
 void reduceScatterSlots(shm::Arena& arena, std::span<const ConstBlock> give, Block out,
                         const Reduction& reduction);
 
+/// The same by lines, in which data and flag travel together: for a few bytes. What each rank
+/// writes for each of the others has lines of its own.
+void reduceScatterLines(shm::Arena& arena, std::span<const ConstBlock> give, Block out,
+                        const Reduction& reduction);
+/// The most bytes of a block that it can do.
+std::size_t mostOfReduceScatterLines(int ranks, std::size_t elementSize) noexcept;
+
 }  // namespace unisono

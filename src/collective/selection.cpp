@@ -6,6 +6,8 @@
 
 #include "base/env.hpp"
 #include "base/str.hpp"
+#include "collective/blocks.hpp"
+#include "collective/reduce_scatter.hpp"
 
 namespace unisono {
 namespace {
@@ -89,6 +91,17 @@ std::span<const AllreduceAlgorithm> allreduceAlgorithms() noexcept {
 
 bool linesAreBest(const Situation& s, std::size_t givers) noexcept {
   return !s.crowded && s.bytes * givers <= thresholds().llTotal && kLl.applies(s);
+}
+
+std::size_t mostDealtByLines(int ranks, bool crowded) noexcept {
+  const auto others = static_cast<std::size_t>(std::max(ranks - 1, 1));
+  return crowded ? 0 : std::min(thresholds().llTotal / others, mostOfDealtLines(ranks));
+}
+
+bool reduceScatterByLines(const Situation& s) noexcept {
+  const auto others = static_cast<std::size_t>(s.ranks - 1);
+  return !s.crowded && s.bytes * others <= thresholds().llTotal &&
+         s.bytes <= mostOfReduceScatterLines(s.ranks, s.elementSize);
 }
 
 Selector::Selector() : settings_(kAlgo.value()) {

@@ -35,6 +35,11 @@ struct AllreduceAlgorithm {
 
 /// Whether a few bytes of each of `givers` ranks travel best by lines (shareLines()).
 bool linesAreBest(const Situation& situation, std::size_t givers) noexcept;
+/// Blocks of how many bytes travel best by lines where each rank gives one to each (dealBlocks());
+/// 0: none.
+std::size_t mostDealtByLines(int ranks, bool crowded) noexcept;
+/// The same for blocks that are reduced on the way (reduceScatterLines()): of `bytes` bytes each.
+bool reduceScatterByLines(const Situation& situation) noexcept;
 
 /// The collectives that only move data.
 enum class Movement : std::uint8_t { BROADCAST, ALL_GATHER, GATHER, SCATTER, ALL_TO_ALL };

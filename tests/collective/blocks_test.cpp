@@ -72,6 +72,30 @@ TEST_P(BlocksTest, LinesBringTheSame) {
   });
 }
 
+TEST_P(BlocksTest, LinesBringTheRootBlocksOfAnySize) {
+  ThreadWorld world(ranks());
+  world.run([&](shm::Arena& arena) {
+    int root = 0;
+    for (const std::size_t size : {0U, 1U, 55U, 56U, 57U, 1000U, 4144U}) {
+      root = (root + 1) % ranks();
+      const auto sizeOf = [&](int rank) { return size / static_cast<std::size_t>(rank + 1); };
+      const bool isRoot = arena.rank() == root;
+      std::vector<Bytes> got;
+      for (int peer = 0; peer < ranks(); ++peer) {
+        got.emplace_back(isRoot ? sizeOf(peer) : 0);
+      }
+      const std::vector<Block> take(got.begin(), got.end());
+      const Bytes mine = block(arena.rank(), 0, sizeOf(arena.rank()));
+      const std::vector<int> givers = isRoot ? everybody(ranks()) : std::vector{arena.rank()};
+      operate(
+          arena, [&] { shareLines(arena, mine, take, givers); }, isRoot);
+      for (int peer = 0; isRoot && peer < ranks(); ++peer) {
+        ASSERT_EQ(got[static_cast<std::size_t>(peer)], block(peer, 0, sizeOf(peer)));
+      }
+    }
+  });
+}
+
 TEST_P(BlocksTest, EverybodyGetsTheRootsBlock) {
   ThreadWorld world(ranks());
   world.run([&](shm::Arena& arena) {
@@ -112,81 +136,11 @@ TEST_P(BlocksTest, TheRootGetsEverybodysBlock) {
   });
 }
 
-TEST_P(BlocksTest, EverybodyGetsItsOwnOfEverybodysBlocks) {
-  ThreadWorld world(ranks());
-  // What rank a gives to rank b is of any size.
-  const auto sizeOf = [](std::size_t size, int from, int to) {
-    return size * static_cast<std::size_t>((from * 3 + to * 5) % 4) / 2;
-  };
-  world.run([&](shm::Arena& arena) {
-    const int me = arena.rank();
-    for (const std::size_t size : kSizes) {
-      std::vector<Bytes> given;
-      std::vector<Bytes> got;
-      for (int peer = 0; peer < ranks(); ++peer) {
-        given.push_back(block(me, peer, sizeOf(size, me, peer)));
-        got.emplace_back(sizeOf(size, peer, me));
-      }
-      const std::vector<ConstBlock> give(given.begin(), given.end());
-      const std::vector<Block> take(got.begin(), got.end());
-      operate(arena, [&] { dealBlocks(arena, give, take, everybody(ranks())); });
-      for (int peer = 0; peer < ranks(); ++peer) {
-        ASSERT_EQ(got[static_cast<std::size_t>(peer)], block(peer, me, sizeOf(size, peer, me)));
-      }
-    }
-  });
-}
-
-TEST_P(BlocksTest, EverybodyGetsItsOwnOfTheRootsBlocks) {
-  ThreadWorld world(ranks());
-  world.run([&](shm::Arena& arena) {
-    int root = 0;
-    for (const std::size_t size : kSizes) {
-      root = (root + 1) % ranks();
-      const bool isRoot = arena.rank() == root;
-      std::vector<Bytes> given;
-      for (int peer = 0; peer < ranks(); ++peer) {
-        given.push_back(isRoot ? block(root, peer, size) : Bytes());
-      }
-      Bytes got(size);
-      const std::vector<ConstBlock> give(given.begin(), given.end());
-      std::vector<Block> take(count());
-      take[static_cast<std::size_t>(root)] = got;
-      const std::vector<int> giver = {root};
-      operate(
-          arena, [&] { dealBlocks(arena, give, take, giver); }, false);
-      ASSERT_EQ(got, block(root, arena.rank(), size));
-    }
-  });
-}
-
-TEST(DealBlocksTest, TellsBothSidesWhenTheyMeanDifferentSizes) {
-  ThreadWorld world(2);
-  const auto thrown = world.outcomes([](shm::Arena& arena) {
-    const bool first = arena.rank() == 0;
-    const Bytes mine(first ? 100 : 50);
-    Bytes other(50);
-    const std::vector<ConstBlock> give = {first ? ConstBlock() : mine, first ? mine : ConstBlock()};
-    std::vector<Block> take(2);
-    take[first ? 1 : 0] = other;
-    const std::vector<int> both = {0, 1};
-    operate(arena, [&] { dealBlocks(arena, give, take, both); });
-    operate(arena, [&] { barrierArena(arena); });
-  });
-
-  for (const std::exception_ptr& each : thrown) {
-    ASSERT_NE(each, nullptr);
-    EXPECT_THAT(textOf<DistBackendError>([&] { std::rethrow_exception(each); }),
-                AllOf(HasSubstr("[MISMATCH]"),
-                      HasSubstr("rank 0 gives 100 bytes to rank 1, which expects 50")));
-  }
-}
-
 TEST_P(BlocksTest, ReduceScatterGivesEachItsShareOfTheSum) {
   ThreadWorld world(ranks());
   const Reduction sum = Reduction::of(DType::INT32, ReduceOp::SUM, ranks());
   world.run([&](shm::Arena& arena) {
-    for (const std::size_t elements : {0U, 1U, 15U, 16U, 17U, 1000U, 40'000U}) {
+    for (const std::size_t elements : {0U, 1U, 13U, 14U, 15U, 16U, 17U, 45U, 1000U, 40'000U}) {
       // Rank p gets elements + p.
       std::vector<std::vector<std::int32_t>> mine;
       std::vector<ConstBlock> give;
@@ -198,9 +152,11 @@ TEST_P(BlocksTest, ReduceScatterGivesEachItsShareOfTheSum) {
         give.push_back(std::as_bytes(std::span(part)));
       }
       auto& out = mine[static_cast<std::size_t>(arena.rank())];  // in place
-      operate(arena, [&] {
-        reduceScatterSlots(arena, give, std::as_writable_bytes(std::span(out)), sum);
-      });
+      const bool byLines = mine.back().size() * sizeof(std::int32_t) <=
+                           mostOfReduceScatterLines(ranks(), sizeof(std::int32_t));
+      // By turns with the other way: what one leaves behind does not confuse the other.
+      const auto reduce = byLines && elements % 2 == 1 ? &reduceScatterLines : &reduceScatterSlots;
+      operate(arena, [&] { reduce(arena, give, std::as_writable_bytes(std::span(out)), sum); });
       for (std::size_t i = 0; i < out.size(); ++i) {
         const int right =
             ranks() * (arena.rank() * 1000 + static_cast<int>(i)) + ranks() * (ranks() - 1) / 2;

@@ -150,9 +150,9 @@ void beginBroadcast(Player& player, int root, shm::Place place = {}) {
 }
 
 shm::Place placeOf(const std::vector<std::byte>& data, By by) {
-  return by == By::SLOTS ? shm::Place{}
-                         : shm::Place{.block = shm::kOwnMemory,
-                                      .offset = reinterpret_cast<std::uint64_t>(data.data())};
+  return by != By::PULL ? shm::Place{}
+                        : shm::Place{.block = shm::kOwnMemory,
+                                     .offset = reinterpret_cast<std::uint64_t>(data.data())};
 }
 
 /// What others read in this memory from now on is seen.
@@ -224,7 +224,7 @@ void alltoall(Player& player, std::size_t bytes, By by) {
     give.emplace_back(out.data() + i * bytes, bytes);
     take.emplace_back(in.data() + i * bytes, bytes);
   }
-  dealBlocks(player.arena, give, take, everybody(player));
+  dealBlocks(player.arena, give, take, everybody(player), by == By::LINES ? bytes : 0);
   player.arena.end(true);
   spoil(out);
   for (int rank = 0; rank < player.size; ++rank) {
@@ -233,7 +233,26 @@ void alltoall(Player& player, std::size_t bytes, By by) {
   }
 }
 
-void reduceScatter(Player& player, std::size_t elements) {
+void scatterByLines(Player& player, std::size_t bytes, int root) {
+  beginBroadcast(player, root);
+  const std::uint64_t seq = player.arena.seq();
+  const auto ranks = static_cast<std::size_t>(player.size);
+  std::vector<std::byte> out(bytes * ranks);
+  std::vector<std::byte> mine(bytes);
+  std::vector<ConstBlock> give(ranks);
+  for (std::size_t i = 0; player.rank == root && i < ranks; ++i) {
+    fill(out.data() + i * bytes, bytes, root, seq + 16 * i);
+    give[i] = ConstBlock(out.data() + i * bytes, bytes);
+  }
+  std::vector<Block> take(ranks);
+  take[static_cast<std::size_t>(root)] = mine;
+  dealBlocks(player.arena, give, take, std::span(&root, 1), bytes);
+  player.arena.end(false);
+  spoil(out);
+  expect(mine.data(), bytes, root, seq + 16 * static_cast<std::uint64_t>(player.rank));
+}
+
+void reduceScatter(Player& player, std::size_t elements, By by) {
   player.arena.begin(announcement());
   const auto ranks = static_cast<std::size_t>(player.size);
   const std::size_t bytes = elements * sizeof(std::int32_t);
@@ -244,8 +263,8 @@ void reduceScatter(Player& player, std::size_t elements) {
     give.emplace_back(reinterpret_cast<const std::byte*>(all.data()) + i * bytes, bytes);
   }
   std::vector<std::int32_t> out(elements);
-  reduceScatterSlots(player.arena, give, std::as_writable_bytes(std::span(out)),
-                     sumOf(player.size));
+  const auto reduce = by == By::LINES ? &reduceScatterLines : &reduceScatterSlots;
+  reduce(player.arena, give, std::as_writable_bytes(std::span(out)), sumOf(player.size));
   player.arena.end(true);
   expectSum(out, player, static_cast<std::size_t>(player.rank) * elements);
 }

@@ -21,13 +21,15 @@ void allreduce(Player& player, Algorithm algorithm, std::size_t elements);
 /// Only `root` gets the result.
 void reduce(Player& player, Algorithm algorithm, std::size_t elements, int root);
 void barrier(Player& player);
-/// How blocks come: by slots, or read in the memory of who gives them.
-enum class By { SLOTS, PULL };
+/// How blocks come: by slots, read in the memory of who gives them, or by lines.
+enum class By { SLOTS, PULL, LINES };
 void broadcast(Player& player, std::size_t bytes, int root, By by = By::SLOTS);
 void broadcastByLines(Player& player, std::size_t bytes, int root);
 void allgather(Player& player, std::size_t bytes, By by = By::SLOTS);
 void alltoall(Player& player, std::size_t bytes, By by = By::SLOTS);
-void reduceScatter(Player& player, std::size_t elements);
+void reduceScatter(Player& player, std::size_t elements, By by = By::SLOTS);
+/// The root gives to everybody; by lines.
+void scatterByLines(Player& player, std::size_t bytes, int root);
 
 /// Messages of `bytes` bytes, which differ by sender and tag.
 void send(Player& player, int to, int tag, std::size_t bytes);

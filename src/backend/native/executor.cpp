@@ -33,6 +33,7 @@ template <typename BlockType>
 std::vector<BlockType> rowsOf(BlockType whole, const Tensor& tensor,
                               std::span<const std::int64_t> splits, std::size_t ranks) {
   std::vector<BlockType> blocks;
+  blocks.reserve(ranks);
   if (splits.empty()) {
     for (std::size_t i = 0; i < ranks; ++i) {
       blocks.push_back(whole.subspan(i * (whole.size() / ranks), whole.size() / ranks));
@@ -51,11 +52,7 @@ std::vector<BlockType> rowsOf(BlockType whole, const Tensor& tensor,
 }
 
 std::size_t largest(std::span<const ConstBlock> give, std::span<const Block> take) noexcept {
-  std::size_t most = 0;
-  for (std::size_t peer = 0; peer < give.size(); ++peer) {
-    most = std::max({most, give[peer].size(), take[peer].size()});
-  }
-  return most;
+  return std::max(largestBlock(give), largestBlock(take));
 }
 
 }  // namespace
@@ -184,6 +181,10 @@ bool Executor::byLines(std::size_t bytes, std::size_t givers) const noexcept {
       givers);
 }
 
+std::size_t Executor::mostDealt() const noexcept {
+  return mostDealtByLines(arena_.size(), arena_.isCrowded());
+}
+
 void Executor::broadcast(const CollectiveArgs& args) {
   const Tensor& tensor = args.outputs[static_cast<std::size_t>(args.rootTensor)];
   const OutputBlock output(tensor, scratch_);
@@ -226,8 +227,13 @@ void Executor::allgather(const CollectiveArgs& args) {
       take.push_back(outputs.back().block());
     }
     const ConstBlock mine = readable(args.inputs[0], scratch_);
-    begin(args, {.block = mine, .pulled = pulls(Movement::ALL_GATHER, mine.size())});
-    shareBlocks(arena_, mine, take, everybody_);
+    const bool lines = byLines(largestBlock(take), ranks() - 1);  // which all ranks know
+    begin(args, {.block = mine, .pulled = !lines && pulls(Movement::ALL_GATHER, mine.size())});
+    if (lines) {
+      shareLines(arena_, mine, take, everybody_);
+    } else {
+      shareBlocks(arena_, mine, take, everybody_);
+    }
     arena_.end(true);
     for (const OutputBlock& output : outputs) {
       output.deliver();
@@ -287,8 +293,15 @@ void Executor::gather(const CollectiveArgs& args) {
   }
   const int me = arena_.rank();
   const ConstBlock mine = readable(args.inputs[0], scratch_);
-  begin(args, {.block = mine, .pulled = pulls(Movement::GATHER, mine.size())});
-  shareBlocks(arena_, mine, take, isRoot(args) ? std::span(everybody_) : std::span(&me, 1));
+  const std::span<const int> givers =
+      isRoot(args) ? std::span<const int>(everybody_) : std::span(&me, 1);
+  const bool lines = byLines(mine.size(), ranks() - 1);
+  begin(args, {.block = mine, .pulled = !lines && pulls(Movement::GATHER, mine.size())});
+  if (lines) {
+    shareLines(arena_, mine, take, givers);
+  } else {
+    shareBlocks(arena_, mine, take, givers);
+  }
   arena_.end(isRoot(args));
   for (const OutputBlock& output : outputs) {
     output.deliver();
@@ -305,7 +318,7 @@ void Executor::scatter(const CollectiveArgs& args) {
   take[static_cast<std::size_t>(args.root)] = output.block();
   const bool pulled = pulls(Movement::SCATTER, output.block().size());
   begin(args, {.gives = isRoot(args), .pulled = pulled && isRoot(args)});
-  dealBlocks(arena_, give, take, std::span(&args.root, 1));
+  dealBlocks(arena_, give, take, std::span(&args.root, 1), mostDealt());
   arena_.end(false);
   output.deliver();
 }
@@ -320,7 +333,7 @@ void Executor::alltoall(const CollectiveArgs& args) {
     take.push_back(outputs.back().block());
   }
   begin(args, {.pulled = pulls(Movement::ALL_TO_ALL, largest(give, take))});
-  dealBlocks(arena_, give, take, everybody_);
+  dealBlocks(arena_, give, take, everybody_, mostDealt());
   arena_.end(true);
   for (const OutputBlock& output : outputs) {
     output.deliver();
@@ -334,7 +347,7 @@ void Executor::alltoallSingle(const CollectiveArgs& args) {
   const auto give = rowsOf(whole, input, args.inputSplits, ranks());
   const auto take = rowsOf(output.block(), args.outputs[0], args.outputSplits, ranks());
   begin(args, {.block = whole, .pulled = pulls(Movement::ALL_TO_ALL, largest(give, take))});
-  dealBlocks(arena_, give, take, everybody_);
+  dealBlocks(arena_, give, take, everybody_, mostDealt());
   arena_.end(true);
   output.deliver();
 }

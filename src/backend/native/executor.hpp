@@ -49,6 +49,7 @@ class Executor {
   void reduce(const CollectiveArgs& args);
   /// Whether blocks of `bytes` of each of `givers` go by lines.
   bool byLines(std::size_t bytes, std::size_t givers) const noexcept;
+  std::size_t mostDealt() const noexcept;
   void runReduction(const CollectiveArgs& args, const AllreduceData& data,
                     const Reduction& reduction);
   void broadcast(const CollectiveArgs& args);

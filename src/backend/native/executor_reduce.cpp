@@ -110,9 +110,17 @@ void Executor::reduce(const CollectiveArgs& args) {
 void Executor::reduceBlocks(const CollectiveArgs& args, std::span<const ConstBlock> give,
                             const Tensor& output, ConstBlock given) {
   const OutputBlock out(output, scratch_);
-  begin(args, {.block = given});
-  reduceScatterSlots(arena_, give, out.block(),
-                     Reduction::of(output.dtype(), args.reduceOp, arena_.size()));
+  const Reduction reduction = Reduction::of(output.dtype(), args.reduceOp, arena_.size());
+  const bool lines = reduceScatterByLines({.bytes = largestBlock(give),
+                                           .elementSize = reduction.elementSize(),
+                                           .ranks = arena_.size(),
+                                           .crowded = arena_.isCrowded()});
+  begin(args, {.block = lines ? ConstBlock() : given});
+  if (lines) {
+    reduceScatterLines(arena_, give, out.block(), reduction);
+  } else {
+    reduceScatterSlots(arena_, give, out.block(), reduction);
+  }
   arena_.end(true);
   out.deliver();
 }

@@ -162,6 +162,24 @@ class Arena {
     }
     return line.payload;
   }
+  /// The same of a peer that may have sent no such line, but then fills a slot: null when it has
+  /// filled its first one without.
+  const std::byte* awaitLineOrSlot(int peer, std::size_t index) {
+    const LlLine& line = segment_.llArea(peer).lines[seq_ & 1U][index];
+    const std::atomic<Position>& arrived = segment_.block(peer).arrival.position;
+    const std::uint32_t wanted = lineSeq();
+    const Position filled = at(0);
+    wait_.until(peer, [&] {
+      return line.seq.load(std::memory_order_acquire) == wanted ||
+             reached(arrived.load(std::memory_order_acquire), filled);
+    });
+    // Lines are sent before slots are filled: who has seen that one is filled sees the line, too.
+    if (line.seq.load(std::memory_order_acquire) == wanted) {
+      return awaitLine(peer, index);
+    }
+    checkSignature(peer);
+    return nullptr;
+  }
 
   // --- the last one does the work ---
 
