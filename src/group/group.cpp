@@ -41,6 +41,16 @@ WorkPtr Group::run(CollectiveArgs&& args, const CallOptions& options) {
   args.tag = options.tag;
   args.timeout = options.timeout;
   args.asyncOp = options.async;
+  if (args.type == OpType::ALLTOALL_BASE) {
+    args.inputSplits.assign(options.inputSplits.begin(), options.inputSplits.end());
+    args.outputSplits.assign(options.outputSplits.begin(), options.outputSplits.end());
+  }
+  // One list, of so many; none where it is empty.
+  if (args.type == OpType::GATHER && !args.outputs.empty()) {
+    args.outputSplits = {static_cast<std::int64_t>(args.outputs.size())};
+  } else if (args.type == OpType::SCATTER && !args.inputs.empty()) {
+    args.inputSplits = {static_cast<std::int64_t>(args.inputs.size())};
+  }
   WorkPtr work = group_->submit(std::move(args));
   if (!options.async) {
     work->wait();
@@ -50,6 +60,10 @@ WorkPtr Group::run(CollectiveArgs&& args, const CallOptions& options) {
 
 WorkPtr Group::barrier(const CallOptions& options) {
   return run({.type = OpType::BARRIER}, options);
+}
+
+void Group::monitoredBarrier(const CallOptions& options, bool waitAllRanks) {
+  group_->monitoredBarrier({.timeout = options.timeout}, waitAllRanks);
 }
 
 Tensor Group::allocate(std::int64_t count, DType type) {

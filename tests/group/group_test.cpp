@@ -62,6 +62,56 @@ TEST(GroupTest, MovesValuesBetweenRanks) {
   });
 }
 
+TEST(GroupTest, GathersToAndScattersFromTheRoot) {
+  inWorld(3, [](Group world) {
+    const bool isRoot = world.rank() == 1;
+    const std::vector<int> mine(2, world.rank());
+    std::vector<std::vector<int>> got(3, std::vector<int>(2, -1));
+    std::vector<Tensor> all;
+    for (std::vector<int>& each : got) {
+      if (isRoot) {
+        all.emplace_back(each);
+      }
+    }
+    world.gather(mine, all, {.root = 1});
+    for (int rank = 0; isRoot && rank < 3; ++rank) {
+      EXPECT_THAT(got[static_cast<std::size_t>(rank)], Each(rank));
+    }
+
+    std::vector<int> back(2, -1);
+    world.scatter(all, back, {.root = 1});
+    EXPECT_THAT(back, Each(world.rank()));
+  });
+}
+
+TEST(GroupTest, ExchangesDifferentNumbersOfRows) {
+  inWorld(2, [](Group world) {
+    // Rank r gives r + 1 elements to rank 0 and 3 to rank 1.
+    const std::vector<std::int64_t> given = {world.rank() + 1, 3};
+    const std::vector<std::int64_t> taken =
+        world.rank() == 0 ? std::vector<std::int64_t>{1, 2} : std::vector<std::int64_t>{3, 3};
+    const std::vector<int> give(static_cast<std::size_t>(world.rank() + 4), world.rank());
+    std::vector<int> take(world.rank() == 0 ? 3 : 6, -1);
+    world.allToAll(give, take, {.inputSplits = given, .outputSplits = taken});
+    if (world.rank() == 0) {
+      EXPECT_THAT(take, ElementsAre(0, 1, 1));
+    } else {
+      EXPECT_THAT(take, ElementsAre(0, 0, 0, 1, 1, 1));
+    }
+  });
+}
+
+TEST(GroupTest, AMonitoredBarrierSaysWhoHasNotCome) {
+  inWorld(2, [](Group world) {
+    world.monitoredBarrier();
+    if (world.rank() == 0) {
+      EXPECT_THAT(textOf<DistError>(
+                      [&] { world.monitoredBarrier({.timeout = std::chrono::milliseconds(50)}); }),
+                  HasSubstr("rank 1"));
+    }
+  });
+}
+
 TEST(GroupTest, SendsMessages) {
   inWorld(3, [](Group world) {
     const int next = (world.rank() + 1) % 3;

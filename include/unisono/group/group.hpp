@@ -37,6 +37,10 @@ struct CallOptions {
   int tag = 0;  // of messages
   bool async = false;
   std::chrono::milliseconds timeout = kUnsetTimeout;
+  /// allToAll: how many rows go to, and come from, each rank; empty: equal shares. Read before the
+  /// call returns.
+  std::span<const std::int64_t> inputSplits = {};
+  std::span<const std::int64_t> outputSplits = {};
 };
 
 /// What can be said of a group that is made out of another.
@@ -110,6 +114,16 @@ class UNISONO_API Group {
                 .outputs = detail::viewOf(take)},
                options);
   }
+  /// The root gets the values of all, into one tensor for each rank; the others give an empty list.
+  template <typename In>
+  WorkPtr gather(const In& mine, const std::vector<Tensor>& all, const CallOptions& options = {}) {
+    return run({.type = OpType::GATHER, .inputs = detail::viewOf(mine), .outputs = all}, options);
+  }
+  /// Rank r gets tensor r of the root's list; the others give an empty one.
+  template <typename Out>
+  WorkPtr scatter(const std::vector<Tensor>& all, Out&& mine, const CallOptions& options = {}) {
+    return run({.type = OpType::SCATTER, .inputs = all, .outputs = detail::viewOf(mine)}, options);
+  }
   /// To rank `to`, which receives as many with the same tag; done when `values` may change again.
   template <typename T>
   WorkPtr send(const T& values, int to, const CallOptions& options = {}) {
@@ -125,6 +139,9 @@ class UNISONO_API Group {
   }
   /// Returns when everybody has called it.
   WorkPtr barrier(const CallOptions& options = {});
+  /// The same, and rank 0's error says who has not come: the first such rank, or all of them. Of
+  /// the options only the timeout counts.
+  void monitoredBarrier(const CallOptions& options = {}, bool waitAllRanks = false);
 
   /// `count` zeros in memory that the other ranks reach where it is: operations on them copy
   /// nothing in between. All of it counts, whether by this tensor or by spans of it. It goes with
