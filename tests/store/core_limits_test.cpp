@@ -224,6 +224,32 @@ TEST(StoreCoreLimitsTest, ASlowReaderIsNotReadFromUntilItHasTakenItsReplies) {
   EXPECT_EQ(server.core.unsentBytes(), 0U);
 }
 
+TEST(StoreCoreLimitsTest, RequestsInOnePieceAreCarriedOutAsTheirRepliesAreTaken) {
+  CoreHarness server({.unsentPause = 1000});
+  const ConnectionId slow = server.connect();
+  const ConnectionId other = server.connect();
+  server.send(slow, setOf("/k", std::string(990, 'v')));
+  server.stopTaking(slow);
+  std::string piece;
+  for (int i = 0; i < 1000; ++i) {
+    piece += req(Query::GET).blob("/k").bytes();
+  }
+  piece += setOf("/last", "v").bytes();
+
+  server.core.receive(slow, piece, server.now);
+  EXPECT_EQ(server.core.unsentBytes(), 2 * 998U) << "it asked for a thousand";
+  EXPECT_FALSE(server.core.wantsRead(slow));
+  EXPECT_EQ(server.ask(other, req(Query::CHECK).keys(std::array{std::string("/last")})), "\x01");
+
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_LE(server.core.unsentBytes(), 2 * 998U);
+    server.core.sent(slow, 998, server.now);
+  }
+  EXPECT_EQ(server.core.unsentBytes() + server.core.partialBytes(), 0U);
+  EXPECT_TRUE(server.core.wantsRead(slow));
+  EXPECT_EQ(server.ask(other, req(Query::CHECK).keys(std::array{std::string("/last")})), kZero);
+}
+
 TEST(StoreCoreLimitsTest, AllSlowReadersTogetherAreNotReadFromBeyondATotal) {
   CoreHarness server({.unsentPause = 10'000, .unsentTotal = 2000});
   const ConnectionId quick = server.connect();

@@ -81,6 +81,7 @@ void StoreCore::fail(Session& session, Status why) {
   }
   session.closing = std::move(why);
   session.parser.discard();
+  std::string().swap(session.held);
   countPartial(session);
   table_.cancelWait(session.id);
   session.pending.reset();
@@ -127,35 +128,48 @@ void StoreCore::receive(ConnectionId id, std::string_view bytes, TimePoint now) 
     return;
   }
   latest_ = now;
-  if (bytes.size() > kKeepCapacity) {
-    lendBuffer(*session);
+  if (!session->held.empty()) {
+    session->held.append(bytes);
+    return;
   }
-  Status status = session->validated ? Status::ok() : takeHello(*session, bytes);
+  carryOut(*session, bytes, now);
+}
+
+/// Carries out the requests in `bytes`, as long as their replies are taken. A few bytes can ask for
+/// very many: what comes after too many replies is kept until some have been sent.
+void StoreCore::carryOut(Session& session, std::string_view bytes, TimePoint now) {
+  if (bytes.size() > kKeepCapacity) {
+    lendBuffer(session);
+  }
+  Status status = session.validated ? Status::ok() : takeHello(session, bytes);
   std::string_view rest = bytes;
-  while (status.isOk() && !session->closing) {
-    const RequestParser::Step step = session->parser.next(&rest, &request_);
+  while (status.isOk() && !session.closing && session.unsent() <= limits_.unsentPause) {
+    const RequestParser::Step step = session.parser.next(&rest, &request_);
     if (step == RequestParser::Step::NEED_MORE) {
       break;
     }
     status = step == RequestParser::Step::BAD
-                 ? refuse(*session, request_, session->parser.failure())
-                 : takeRequest(*session, request_);
+                 ? refuse(session, request_, session.parser.failure())
+                 : takeRequest(session, request_);
     if (table_.anyWakes()) {
       answerWakes(now);  // before the next request can take away what woke somebody
     }
-    settle(*session, now);
+    settle(session, now);
   }
-  session->lastByte = session->validated ? now : session->lastByte;  // a hello has one deadline
-  countPartial(*session);
+  if (status.isOk() && !session.closing) {
+    session.held.assign(rest);
+  }
+  session.lastByte = session.validated ? now : session.lastByte;  // a hello has one deadline
+  countPartial(session);
   if (!status.isOk()) {
-    fail(*session, std::move(status));
+    fail(session, std::move(status));
   }
   limitPartial();
 }
 
 void StoreCore::countPartial(Session& session) {
   partialBytes_ -= session.partial;
-  session.partial = session.parser.partialBytes();
+  session.partial = session.parser.partialBytes() + session.held.size();
   partialBytes_ += session.partial;
 }
 
@@ -358,6 +372,10 @@ void StoreCore::sent(ConnectionId id, std::size_t count, TimePoint now) {
     std::string(session->out, session->sent).swap(session->out);
     session->sent = 0;
   }
+  if (!session->held.empty() && session->unsent() <= limits_.unsentPause) {
+    latest_ = now;
+    carryOut(*session, std::exchange(session->held, {}), now);
+  }
 }
 
 bool StoreCore::wantsRead(ConnectionId id) const {
@@ -365,7 +383,7 @@ bool StoreCore::wantsRead(ConnectionId id) const {
   if (session == nullptr || session->closing || session->paused) {
     return false;
   }
-  const bool own = session->unsent() > limits_.unsentPause;
+  const bool own = session->unsent() > limits_.unsentPause || !session->held.empty();
   const bool all = session->unsent() > 0 && unsentBytes_ > limits_.unsentTotal;
   return !own && !all;
 }

@@ -75,6 +75,7 @@ class StoreCore {
 
  private:
   // Reading requests (core.cpp).
+  void carryOut(Session& session, std::string_view bytes, TimePoint now);
   Status takeHello(const Session& session, std::string_view bytes) const;
   Status takeRequest(Session& session, Request& request);
   void sweep(TimePoint now);

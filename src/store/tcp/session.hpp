@@ -38,6 +38,7 @@ struct Session {
   bool claimListed = false;  // is on the core's list of claims
   TimePoint lastByte;
   TimePoint lastSent;  // when replies last went out, or began to wait
+  std::string held;    // requests that are carried out when enough of the replies have gone
   std::string out;     // replies; the first `sent` bytes have gone
   std::size_t sent = 0;
   std::size_t counted = 0;  // how much of the unsent bytes the core has counted
