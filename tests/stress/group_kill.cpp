@@ -1,8 +1,8 @@
 // group_kill: ranks that die while others work with them.
 //
-// In every round a few processes form a group and run random collectives; at a random moment one
-// of them (sometimes two) is killed. Every survivor must learn of it in time and by name, no result
-// may be wrong, and afterwards nothing may be left behind.
+// In every round a few processes form a group and run random operations, of which they wait for
+// some while others run them; at a random moment one of them is killed. Every survivor must learn
+// of it in time and by name, no result may be wrong, and afterwards nothing may be left behind.
 //
 //   group_kill [--rounds N] [--seed S] [--bound-ms MS] [--json]
 //
@@ -14,7 +14,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <sys/mman.h>
@@ -24,9 +23,7 @@
 
 #include "unisono/store/file_store.hpp"
 
-#include "backend/native/executor.hpp"
-#include "backend/native/mail_work.hpp"
-#include "base/host.hpp"
+#include "backend/native/native_backend.hpp"
 #include "base/random.hpp"
 #include "base/str.hpp"
 #include "base/wait.hpp"
@@ -73,17 +70,12 @@ class Rank {
   Rank(int rank, int size, const std::string& path, Milliseconds patience)
       : rank_(rank),
         size_(size),
-        segment_(shm::Segment::form({.store = std::make_shared<FileStore>(path, size),
-                                     .rank = rank,
-                                     .size = size,
-                                     .group = "stress",
-                                     .settings = "",
-                                     .timeout = patience})),
-        arena_(*segment_, {.cores = segment_->cores(),
-                           .globalRanks = ranks(size),
-                           .describe = Executor::describe}),
-        executor_(arena_, selector_),
-        mail_(*segment_, segment_->cores(), ranks(size)) {}
+        backend_({.store = std::make_shared<FileStore>(path, size),
+                  .rank = rank,
+                  .size = size,
+                  .options = {.timeout = patience, .groupName = "stress"}}) {
+    backend_.setTimeout(std::chrono::seconds(20));
+  }
 
   bool operate(std::uint64_t choice, Seen& seen) {
     static constexpr std::size_t kCounts[] = {1, 13, 1000, 40'000, 700'000};
@@ -91,7 +83,7 @@ class Rank {
     const auto root = static_cast<int>(choice / 256 % static_cast<std::uint64_t>(size_));
     std::vector<std::int64_t> data(count, rank_ + 1);
     CollectiveArgs args;
-    args.asyncOp = false;
+    args.asyncOp = choice / 4096 % 2 == 0;
     std::int64_t right = 0;
     switch (choice % 5) {
       case 0:
@@ -115,17 +107,11 @@ class Rank {
         break;
     }
     seen.calledNs.store(nowNs());
-    executor_.run(args, std::chrono::seconds(20));
+    backend_.submit(std::move(args))->wait();
     return std::all_of(data.begin(), data.end(), [&](std::int64_t v) { return v == right; });
   }
 
  private:
-  static std::vector<int> ranks(int size) {
-    std::vector<int> all(static_cast<std::size_t>(size));
-    std::iota(all.begin(), all.end(), 0);
-    return all;
-  }
-
   bool allToAll(std::size_t count, Seen& seen) {
     const auto size = static_cast<std::size_t>(size_);
     std::vector<std::int64_t> in(count * size, rank_);
@@ -135,7 +121,7 @@ class Rank {
     args.inputs = Tensor(in);
     args.outputs = Tensor(out);
     seen.calledNs.store(nowNs());
-    executor_.run(args, std::chrono::seconds(20));
+    backend_.submit(std::move(args))->wait();
     for (std::size_t i = 0; i < out.size(); ++i) {
       if (out[i] != static_cast<std::int64_t>(i / count)) {
         return false;
@@ -158,19 +144,15 @@ class Rank {
     recv.peer = before;
     recv.outputs = Tensor(in);
     seen.calledNs.store(nowNs());
-    const WorkPtr sending = startMail(mail_, std::move(send), std::chrono::seconds(20));
-    startMail(mail_, std::move(recv), std::chrono::seconds(20))->wait();
+    const WorkPtr sending = backend_.submit(std::move(send));
+    backend_.submit(std::move(recv))->wait();
     sending->wait();
     return std::all_of(in.begin(), in.end(), [&](std::int64_t v) { return v == before; });
   }
 
   const int rank_;
   const int size_;
-  std::unique_ptr<shm::Segment> segment_;
-  shm::Arena arena_;
-  Selector selector_;
-  Executor executor_;
-  shm::Mail mail_;
+  NativeBackend backend_;
 };
 
 /// The life of one rank: works until an operation fails, and writes down how it did.
