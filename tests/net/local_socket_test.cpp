@@ -115,8 +115,8 @@ TEST(LocalSocketTest, AReceiverLearnsThatTheOtherEndIsClosedOrSilent) {
   EXPECT_EQ(pair.server.receive(Deadline::after(5s)).failure().reason(), Reason::PEER_LEFT);
 }
 
-// The receiver looks without pause, so that the end often comes right between two of its looks. On a
-// busy machine a round takes a turn of the scheduler, so there are fewer.
+// The receiver looks without pause, so that the end often comes right between two of its looks. On
+// a busy machine a round takes a turn of the scheduler, so there are fewer.
 TEST(LocalSocketTest, WhatWasSentJustBeforeTheEndArrives) {
   LocalListener listener;
   const Deadline enough = Deadline::after(3s);

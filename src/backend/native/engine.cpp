@@ -45,9 +45,9 @@ std::shared_ptr<Engine> Engine::make(const BackendParams& params) {
 Engine::Engine(const BackendParams& params)
     : globalRanks(globalRanksOf(params)),
       segment(shm::Segment::form(formOptions(params, selector))),
-      arena(*segment, {.cores = segment->cores(),
-                       .globalRanks = globalRanks,
-                       .describe = Executor::describe}),
+      arena(
+          *segment,
+          {.cores = segment->cores(), .globalRanks = globalRanks, .describe = Executor::describe}),
       executor(arena, selector),
       lane("unisono-lane"),
       mail(*segment, segment->cores(), globalRanks) {}

@@ -148,9 +148,8 @@ void StoreCore::carryOut(Session& session, std::string_view bytes, TimePoint now
     if (step == RequestParser::Step::NEED_MORE) {
       break;
     }
-    status = step == RequestParser::Step::BAD
-                 ? refuse(session, request_, session.parser.failure())
-                 : takeRequest(session, request_);
+    status = step == RequestParser::Step::BAD ? refuse(session, request_, session.parser.failure())
+                                              : takeRequest(session, request_);
     if (table_.anyWakes()) {
       answerWakes(now);  // before the next request can take away what woke somebody
     }

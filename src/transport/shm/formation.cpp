@@ -181,7 +181,7 @@ void Formation::announce() {
 
 std::shared_ptr<SharedMapping> Formation::join() {
   std::optional<Deadline> successor;
-  // A refusal may be one of an earlier group only if it was there when this rank came.
+  // A refusal that was there when this rank came may be one of an earlier group.
   const Deadline another = deadline_.within(kSuccessorTime);
   for (;;) {
     root_ = awaitRoot();
