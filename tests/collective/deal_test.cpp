@@ -52,7 +52,8 @@ TEST_P(DealTest, EverybodyGetsItsOwnOfEverybodysBlocks) {
   };
   world.run([&](shm::Arena& arena) {
     const int me = arena.rank();
-    for (const auto& [size, most] : cases(limits())) {
+    for (const Case& each : cases(limits())) {
+      const std::size_t size = each.size;
       std::vector<Bytes> given;
       std::vector<Bytes> got;
       for (int peer = 0; peer < ranks(); ++peer) {
@@ -61,7 +62,7 @@ TEST_P(DealTest, EverybodyGetsItsOwnOfEverybodysBlocks) {
       }
       const std::vector<ConstBlock> give(given.begin(), given.end());
       const std::vector<Block> take(got.begin(), got.end());
-      operate(arena, [&] { dealBlocks(arena, give, take, everybody(ranks()), most); });
+      operate(arena, [&] { dealBlocks(arena, give, take, everybody(ranks()), each.mostByLines); });
       for (int peer = 0; peer < ranks(); ++peer) {
         ASSERT_EQ(got[static_cast<std::size_t>(peer)], block(peer, me, sizeOf(size, peer, me)));
       }
@@ -73,7 +74,8 @@ TEST_P(DealTest, EverybodyGetsItsOwnOfTheRootsBlocks) {
   ThreadWorld world(ranks());
   world.run([&](shm::Arena& arena) {
     int root = 0;
-    for (const auto& [size, most] : cases(limits())) {
+    for (const Case& each : cases(limits())) {
+      const std::size_t size = each.size;
       root = (root + 1) % ranks();
       const bool isRoot = arena.rank() == root;
       std::vector<Bytes> given;
@@ -86,7 +88,7 @@ TEST_P(DealTest, EverybodyGetsItsOwnOfTheRootsBlocks) {
       take[static_cast<std::size_t>(root)] = got;
       const std::vector<int> giver = {root};
       operate(
-          arena, [&] { dealBlocks(arena, give, take, giver, most); }, false);
+          arena, [&] { dealBlocks(arena, give, take, giver, each.mostByLines); }, false);
       ASSERT_EQ(got, block(root, arena.rank(), size));
     }
   });
