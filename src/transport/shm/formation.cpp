@@ -376,7 +376,6 @@ void Formation::awaitAll(Segment& segment) {
     // Release: who sees that the group is formed also sees how many cores it has.
     formed.store(1, std::memory_order_release);
     futexWakeAll(formed);
-    segment.mapping_->memory().closeDescriptor();  // all have it
   }
 }
 
