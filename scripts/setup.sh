@@ -18,7 +18,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 BUILD_PACKAGES=(
   ca-certificates cmake g++ ninja-build pkg-config
-  libcli11-dev libfmt-dev libhwy-dev libspdlog-dev libuv1-dev nlohmann-json3-dev
+  libcli11-dev libfmt-dev libhwy-dev libspdlog-dev libssl-dev libuv1-dev nlohmann-json3-dev
   libgmock-dev libgtest-dev
   redis-tools # has Redis's server, which the benchmark compares with
 )

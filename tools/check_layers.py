@@ -21,6 +21,7 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
     "spdlog/": ("src/base/",),
     "nlohmann/": ("src/base/json", "cli/"),
     "hwy/": ("src/reduction/",),
+    "openssl/": ("src/net/secret",),
     "uv.h": ("src/net/",),
     "uv/": ("src/net/",),
     "CLI/": ("cli/",),

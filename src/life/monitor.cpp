@@ -15,6 +15,7 @@
 #include "base/thread.hpp"
 #include "base/wait.hpp"
 #include "net/reactor.hpp"
+#include "net/run_on.hpp"
 
 namespace unisono {
 namespace {
@@ -31,34 +32,6 @@ constexpr Milliseconds kPatience(5000);
 constexpr std::size_t kMostCallers = 4096;
 // How often who waits for an answer looks whether there is hope.
 constexpr Milliseconds kHopelessLook(20);
-
-/// Runs `task` on the reactor's thread and returns when it is done; throws what it threw.
-void runOn(Reactor& reactor, const std::function<void()>& task) {
-  Mutex mutex;
-  CondVar changed;
-  bool done = false;
-  std::exception_ptr failure;
-  reactor.post([&] {
-    std::exception_ptr thrown;
-    try {
-      task();
-    } catch (...) {
-      thrown = std::current_exception();
-    }
-    const MutexLock lock(mutex);
-    failure = thrown;
-    done = true;
-    changed.notifyAll();
-  });
-  const MutexLock lock(mutex);
-  CondWaitable on(changed, mutex);
-  static_cast<void>(
-      waitUntil([&] { return done; },
-                {.deadline = Deadline::never(), .subject = {}, .interruptible = false}, on));
-  if (failure) {
-    std::rethrow_exception(failure);
-  }
-}
 
 /// A thread that does nothing but hold words, when there are very many.
 struct Keeper {

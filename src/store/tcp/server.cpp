@@ -18,6 +18,7 @@
 #include "net/accept.hpp"
 #include "net/listener.hpp"
 #include "net/reactor.hpp"
+#include "net/secret.hpp"
 #include "net/socket.hpp"
 #include "store/tcp/core.hpp"
 
@@ -26,8 +27,6 @@ namespace {
 
 UNISONO_KNOB(std::string, kBind, "UNISONO_STORE_BIND", "auto",
              "where a store server listens: auto (the addresses of its host), any, or an address");
-UNISONO_KNOB(bool, kAllowUnauthenticated, "UNISONO_ALLOW_UNAUTHENTICATED", "0",
-             "1 lets a store server listen beyond loopback although nothing authenticates clients");
 
 constexpr std::size_t kReadSize = 64 * 1024;
 constexpr int kReadsPerTurn = 4;  // then the others have their turn
@@ -38,7 +37,7 @@ constexpr Milliseconds kTick(100);
 constexpr Milliseconds kAcceptPause(100);
 
 void requirePermission(const SocketAddress& address, bool isLoopbackOnly) {
-  if (isLoopbackOnly || kAllowUnauthenticated.value()) {
+  if (isLoopbackOnly || isUnauthenticatedAllowed()) {
     return;
   }
   throw DistNetworkError(
