@@ -1,0 +1,280 @@
+#include "transport/mesh/mesh.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <thread>
+#include <utility>
+
+#include "base/host.hpp"
+#include "base/log.hpp"
+#include "base/str.hpp"
+#include "net/secret.hpp"
+
+namespace unisono::mesh {
+namespace {
+
+/// The key of a group: who knows what rank 0 left in the store knows it, and the job's secret if
+/// there is one.
+Key groupKey(const std::string& cookie) {
+  return deriveKey(str(jobSecret().value_or(""), cookie), "mesh");
+}
+
+/// By which a group is found; the cookie itself is not shown to strangers.
+std::string groupId(const std::string& cookie) {
+  const Key whole = deriveKey(cookie, "mesh-id");
+  return {reinterpret_cast<const char*>(whole.data()), 16};
+}
+
+void requirePermission(const SocketAddress& address) {
+  if (address.isLoopback() || jobSecret() || isUnauthenticatedAllowed()) {
+    return;
+  }
+  throw UsageError(
+      {.reason = Reason::CONFIG,
+       .what = str("ranks of other hosts would reach this one at ", address.hostText(),
+                   ", and the job has no secret by which strangers could be told from them"),
+       .hint = "give all processes the same UNISONO_AUTH_SECRET_FILE, or permit it on a trusted "
+               "network with UNISONO_ALLOW_UNAUTHENTICATED=1"});
+}
+
+}  // namespace
+
+Mesh::Mesh(const MeetOptions& options)
+    : options_(options),
+      id_(groupId(options.cookie)),
+      key_(groupKey(options.cookie)),
+      here_(thisProcess()),
+      bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      out_(static_cast<std::size_t>(options.size)),
+      in_(static_cast<std::size_t>(options.size)),
+      watched_(static_cast<std::size_t>(options.size)) {
+  if (!bell_.valid()) {
+    throw DistError(
+        {.reason = Reason::RESOURCE,
+         .what = str("no descriptor for group '", options.group, "': ", errnoDetail(errno)),
+         .hint = "raise the limit of open descriptors (ulimit -n)"});
+  }
+}
+
+std::unique_ptr<Mesh> Mesh::form(const MeshOptions& options) {
+  const Deadline deadline = Deadline::after(options.meet.timeout);
+  std::unique_ptr<Mesh> mesh(new Mesh(options.meet));
+  const SocketAddress address = ownAddress(options.meet.store, deadline);
+  requirePermission(address);
+  Harbour& harbour = Harbour::instance();
+  const Member self{.host = hostId(),
+                    .process = encodeMark(mesh->here_),
+                    .settings = options.settings,
+                    .address = address.hostText(),
+                    .port = harbour.listenAt(address)};
+  // Before the card is left: from then on others may come.
+  mesh->berth_ = harbour.moor({.id = mesh->id_, .rank = static_cast<std::uint32_t>(mesh->rank())},
+                              mesh->key_, *mesh);
+  mesh->roster_ = meet(options.meet, self);
+  return mesh;
+}
+
+Mesh::~Mesh() {
+  if (!madeIn_.inChild()) {
+    leave();
+  }
+}
+
+int Mesh::ranksHere() const {
+  const std::string& host = roster_[static_cast<std::size_t>(rank())].host;
+  return static_cast<int>(std::count_if(roster_.begin(), roster_.end(),
+                                        [&](const Member& each) { return each.host == host; }));
+}
+
+std::vector<int> Mesh::inWorld(const std::vector<int>& ranks) const {
+  std::vector<int> world;
+  for (const int rank : ranks) {
+    const auto at = static_cast<std::size_t>(rank);
+    world.push_back(at < options_.globalRanks.size() ? options_.globalRanks[at] : rank);
+  }
+  return world;
+}
+
+std::string Mesh::nameOf(int rank) const {
+  return str("rank ", inWorld({rank}).front());
+}
+
+std::string Mesh::placeOf(int rank) const {
+  const auto mark = decodeMark(roster_[static_cast<std::size_t>(rank)].process);
+  return mark ? str("process ", mark->pid, " on ", mark->host) : "on an unknown host";
+}
+
+Link& Mesh::connect(int peer, Deadline deadline) {
+  Link& link = add({.peer = peer,
+                    .purpose = Purpose::LINK,
+                    .outgoing = true,
+                    .socket = reach(peer, Purpose::LINK, deadline)});
+  out_[static_cast<std::size_t>(peer)] = &link;
+  return link;
+}
+
+Link* Mesh::incoming(int peer) {
+  Link*& there = in_[static_cast<std::size_t>(peer)];
+  if (there == nullptr) {
+    collectArrivals();
+  }
+  return there;
+}
+
+void Mesh::watch(int peer, Deadline deadline) {
+  const auto at = static_cast<std::size_t>(peer);
+  if (out_[at] == nullptr && in_[at] == nullptr && !watched_[at]) {
+    add({.peer = peer,
+         .purpose = Purpose::WATCH,
+         .outgoing = true,
+         .socket = reach(peer, Purpose::WATCH, deadline)});
+    watched_[at] = true;
+  }
+}
+
+Link& Mesh::add(Link link) {
+  all_.push_back(std::make_unique<Link>(std::move(link)));
+  return *all_.back();
+}
+
+void Mesh::arrive(const Note& note, UniqueFd connection) noexcept {
+  if (note.from >= static_cast<std::uint32_t>(size()) ||
+      note.from == static_cast<std::uint32_t>(rank())) {
+    return;
+  }
+  try {
+    const MutexLock lock(arrivals_);
+    if (hasFailed()) {
+      return;  // all who were here have been told; this one sees the end of it, and asks
+    }
+    arrived_.push_back({.peer = static_cast<int>(note.from),
+                        .purpose = note.purpose,
+                        .outgoing = false,
+                        .socket = Socket(std::move(connection))});
+  } catch (const std::bad_alloc&) {
+    return;  // it sees the end of its connection
+  }
+  ring();
+}
+
+/// What the harbour has brought since.
+void Mesh::collectArrivals() {
+  std::vector<Link> news;
+  {
+    const MutexLock lock(arrivals_);
+    news.swap(arrived_);
+  }
+  for (Link& link : news) {
+    const auto from = static_cast<std::size_t>(link.peer);
+    if (link.purpose == Purpose::WATCH) {
+      add(std::move(link));
+    } else if (in_[from] == nullptr) {
+      in_[from] = &add(std::move(link));
+    } else {
+      UNISONO_LOG(WARN, "transport", nameOf(link.peer), " of group '", group(),
+                  "' has connected twice; the second connection is closed");
+    }
+  }
+}
+
+void Mesh::ring() const noexcept {
+  static_cast<void>(::eventfd_write(bell_.get(), 1));
+}
+
+void Mesh::clearBell() const noexcept {
+  eventfd_t count = 0;
+  static_cast<void>(::eventfd_read(bell_.get(), &count));
+}
+
+Report Mesh::report() const {
+  const auto failure = record_.read();
+  const bool left = hasLeft_.load(std::memory_order_acquire);
+  return {.state = failure ? Report::State::FAILED
+                   : left  ? Report::State::LEFT
+                           : Report::State::LIVE,
+          .seq = seq_.load(std::memory_order_relaxed),
+          .cause = failure};
+}
+
+Mesh::Turn::Turn(Mesh& mesh) noexcept : mesh_(mesh) {
+  // Acquire and release: what was done to the links in one turn is seen in the next.
+  while (mesh_.taken_.exchange(true, std::memory_order_acquire)) {  // ends when others were told
+    std::this_thread::yield();
+  }
+}
+
+Mesh::Turn::~Turn() {
+  // Sequentially consistent, as is the order in fail(): either the cause is seen here, or who found
+  // it sees that nobody has a turn.
+  mesh_.taken_.store(false, std::memory_order_seq_cst);
+  if (mesh_.hasFailed()) [[unlikely]] {
+    mesh_.tellFailure();
+  }
+}
+
+AbortCause Mesh::fail(const AbortCause& cause) noexcept {
+  if (record_.publish(cause)) {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    ring();
+    tellFailure();
+  }
+  return record_.read().value_or(cause);
+}
+
+/// Once, unless somebody has its turn: then that one does it.
+void Mesh::tellFailure() noexcept {
+  bool idle = false;
+  if (!taken_.compare_exchange_strong(idle, true, std::memory_order_seq_cst)) {
+    return;
+  }
+  if (!told_) {
+    told_ = true;
+    try {
+      const std::string text = encodeCause(record_.read().value_or(AbortCause{}));
+      sendToAll({.kind = Frame::Kind::ABORT, .bytes = text.size()}, text);
+    } catch (const std::bad_alloc&) {
+      // They see the end of their links, and ask.
+    }
+  }
+  taken_.store(false, std::memory_order_release);
+}
+
+/// On every link on which it can be told from data; those on which it cannot are ended.
+void Mesh::sendToAll(const Frame& frame, const std::string& rest) noexcept {
+  Frame::Bytes head;
+  frame.encode(head);
+  try {
+    const std::string bytes =
+        std::string(reinterpret_cast<const char*>(head.data()), head.size()) + rest;
+    collectArrivals();
+    for (const auto& link : all_) {
+      if (link->sender != nullptr ||
+          ::send(link->socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) !=
+              static_cast<ssize_t>(bytes.size())) {
+        link->socket.shutdown();
+      }
+    }
+  } catch (const std::bad_alloc&) {
+    for (const auto& link : all_) {
+      link->socket.shutdown();
+    }
+  }
+}
+
+void Mesh::leave() noexcept {
+  if (hasLeft_.exchange(true, std::memory_order_acq_rel)) {
+    return;
+  }
+  berth_.leave();  // from here on the harbour answers by itself
+  const Turn turn(*this);
+  if (!hasFailed()) {
+    sendToAll({.kind = Frame::Kind::BYE}, {});
+  }
+  std::fill(out_.begin(), out_.end(), nullptr);
+  std::fill(in_.begin(), in_.end(), nullptr);
+  all_.clear();
+}
+
+}  // namespace unisono::mesh

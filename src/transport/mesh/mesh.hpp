@@ -1,0 +1,167 @@
+// Mesh: the connections of one rank to the others of its group, and what is known of them.
+//
+// A link carries data one way, from the rank that made it; the other way it carries nothing but the
+// end. Links are made when they are first used. Where data is awaited from a rank that has not
+// connected yet, a watch tells whether it still lives.
+//
+// A group that fails is told so along its links: a rank that learns the cause tells it to all whom
+// it is connected to. A link that ends without a word is a question, which the harbour of the
+// process at the other end answers; where there is none, that process is gone.
+//
+// Thread safety: fail(), cause(), leave() and report() from any thread; all else by one thread at a
+// time, the one that drives the group's operations, and inside a Mesh::Turn.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/fd.hpp"
+#include "base/mutex.hpp"
+#include "base/process.hpp"
+#include "net/socket.hpp"
+#include "transport/mesh/harbour.hpp"
+#include "transport/mesh/roster.hpp"
+
+namespace unisono::mesh {
+
+struct MeshOptions {
+  MeetOptions meet;
+  std::string settings;  // what all members must have set alike
+};
+
+/// A connection to another rank.
+struct Link {
+  int peer = 0;
+  Purpose purpose = Purpose::LINK;
+  bool outgoing = false;
+  Socket socket;
+  const void* sender = nullptr;    // whose block is going out by half
+  const void* receiver = nullptr;  // whose block has come in by half
+  bool hasLeft = false;            // the peer has said so
+  bool isQuiet = false;            // what is there to be read, nobody wants now
+};
+
+class Mesh final : public Dock {
+ public:
+  /// Meets the others. Throws as meet(), and UsageError (CONFIG) for settings that do not work.
+  static std::unique_ptr<Mesh> form(const MeshOptions& options);
+
+  /// leave()s.
+  ~Mesh() override;
+  Mesh(const Mesh&) = delete;
+  Mesh& operator=(const Mesh&) = delete;
+
+  int rank() const noexcept { return options_.rank; }
+  int size() const noexcept { return options_.size; }
+  const std::string& group() const noexcept { return options_.group; }
+  const Roster& roster() const noexcept { return roster_; }
+  /// How many of the ranks are on this host.
+  int ranksHere() const;
+  /// "rank 3", as the world counts.
+  std::string nameOf(int rank) const;
+  std::vector<int> inWorld(const std::vector<int>& ranks) const;
+  /// "process 77 on node3".
+  std::string placeOf(int rank) const;
+
+  /// Whoever uses links holds one. Where the group has failed meanwhile, its end tells the others.
+  class Turn {
+   public:
+    explicit Turn(Mesh& mesh) noexcept;
+    ~Turn();
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    Mesh& mesh_;
+  };
+
+  /// The link to rank `peer`; null while there is none.
+  Link* outgoing(int peer) const noexcept { return out_[static_cast<std::size_t>(peer)]; }
+  /// Makes it. Throws Lost.
+  Link& connect(int peer, Deadline deadline);
+  /// The link from rank `peer`; null while there is none.
+  Link* incoming(int peer);
+  /// Sees to it that the end of rank `peer` is noticed. Throws Lost.
+  void watch(int peer, Deadline deadline);
+  /// All of them.
+  const std::vector<std::unique_ptr<Link>>& links() const noexcept { return all_; }
+
+  /// Why a peer is not reached (any more).
+  struct Lost {
+    AbortCause cause;
+  };
+  /// Looks for news on a link that brings no data now: an end, a cause. Throws Lost. True when
+  /// something else is there, to be read by who wants it.
+  bool look(Link& link);
+  /// What to make of the end of a link: asks. Not shorter than it takes a cause to come.
+  AbortCause whyLost(int peer);
+  /// The cause that a frame on `link` announces; `begun` of its bytes have been received.
+  AbortCause readCause(Link& link, std::uint64_t bytes, std::string begun);
+  /// How rank `peer` is; nothing when it cannot be asked.
+  std::optional<Report> ask(int peer, Deadline deadline);
+
+  /// Readable when something has changed that a driver must see: somebody connected, a cause.
+  int bell() const noexcept { return bell_.get(); }
+  void clearBell() const noexcept;
+
+  /// The number of the operation that this rank is at.
+  void noteCall(std::uint64_t seq) noexcept { seq_.store(seq, std::memory_order_relaxed); }
+
+  bool hasFailed() const noexcept { return record_.isSet(); }
+  /// Ends the group: remembers `cause`, unless there was another before, and tells it to all whom
+  /// this rank is connected to; in a Turn, when that ends. Returns the one that counts.
+  AbortCause fail(const AbortCause& cause) noexcept;
+  std::optional<AbortCause> cause() const { return record_.read(); }
+  /// Says goodbye and closes all links.
+  void leave() noexcept;
+
+  void arrive(const Note& note, UniqueFd connection) noexcept override;
+  Report report() const override;
+
+ private:
+  explicit Mesh(const MeetOptions& options);
+  enum class News : std::uint8_t { NONE, DATA, END, CAUSE };
+  News peek(Link& link, AbortCause& cause);
+  struct Reached;
+  Reached tryToReach(int peer, Purpose purpose, Deadline deadline);
+  Reached reachUntil(int peer, Purpose purpose, Deadline deadline, bool (*enough)(const Reached&));
+  Socket reach(int peer, Purpose purpose, Deadline deadline);
+  static std::optional<Report> receiveReport(Socket& socket, Deadline deadline);
+  Link& add(Link link);
+  void collectArrivals();
+  void ring() const noexcept;
+  void tellFailure() noexcept;
+  void sendToAll(const Frame& frame, const std::string& rest) noexcept;
+  AbortCause causeOf(int peer, const Reached& reached) const;
+  AbortCause gone(int peer, Reason reason, std::string_view how) const;
+
+  const MeetOptions options_;
+  const std::string id_;
+  const Key key_;
+  const ProcessMark here_;
+  const StreamOptions streamOptions_ = StreamOptions::fromEnvironment();
+  const ForkGuard madeIn_;
+  Roster roster_;
+  UniqueFd bell_;
+  std::atomic<std::uint64_t> seq_{0};  // just a number for reports
+  std::atomic<bool> hasLeft_{false};
+  AbortRecord record_{};
+
+  std::atomic<bool> taken_{false};  // somebody has its Turn; with it goes what follows
+  bool told_ = false;               // why the group has failed
+  std::vector<std::unique_ptr<Link>> all_;
+  std::vector<Link*> out_;  // by rank
+  std::vector<Link*> in_;
+  std::vector<bool> watched_;
+
+  Mutex arrivals_;
+  std::vector<Link> arrived_ UNISONO_GUARDED_BY(arrivals_);
+
+  Harbour::Berth berth_;  // last: what arrives uses all of the above
+};
+
+}  // namespace unisono::mesh

@@ -1,0 +1,247 @@
+// How a rank connects to another, and what it makes of one that it does not reach.
+#include <algorithm>
+#include <cerrno>
+#include <sys/socket.h>
+#include <utility>
+
+#include "base/bytes.hpp"
+#include "base/random.hpp"
+#include "base/str.hpp"
+#include "net/connect.hpp"
+#include "net/handshake.hpp"
+#include "net/retry.hpp"
+#include "transport/mesh/mesh.hpp"
+
+namespace unisono::mesh {
+namespace {
+
+// One attempt: a harbour answers at once, whatever its process does.
+constexpr Milliseconds kAttempt(2000);
+// A process that ends closes its connections before its harbour, or after.
+constexpr Milliseconds kEnding(1000);
+constexpr std::string_view kNeeded = "has left the group, and is still needed";
+constexpr std::size_t kLongestReport = 2 * kLongestCause;
+
+}  // namespace
+
+/// What an attempt to connect has come to.
+struct Mesh::Reached {
+  enum class How : std::uint8_t {
+    CONNECTED,
+    ANSWERED,    // with a report
+    REFUSED,     // nobody listens there: the process is gone
+    CLOSED,      // somebody listens, but has nothing to say
+    NOT_PROVEN,  // somebody who does not know the secret
+    UNREACHED,   // nothing comes from there
+  };
+  How how = How::UNREACHED;
+  Socket socket = {};
+  std::optional<Report> report = {};
+  std::string why = {};  // of UNREACHED
+};
+
+Mesh::Reached Mesh::tryToReach(int peer, Purpose purpose, Deadline deadline) {
+  using How = Reached::How;
+  const Member& member = roster_[static_cast<std::size_t>(peer)];
+  ConnectHistory history({member.address, member.port}, kAttempt);
+  const auto address = SocketAddress::parse(member.address, member.port);
+  if (!address) {
+    return {.why = str("'", printable(member.address), "' is no address")};
+  }
+  const Deadline end = deadline.within(kAttempt);
+  ConnectRound round = detail::raceOnce(history, {*address}, end);
+  if (!round.socket.valid()) {
+    return {.how = round.refused ? How::REFUSED : How::UNREACHED, .why = history.describe()};
+  }
+  Socket& socket = round.socket;
+  const Note note{.from = static_cast<std::uint32_t>(rank()),
+                  .to = static_cast<std::uint32_t>(peer),
+                  .purpose = purpose};
+  const HandshakeConnector handshake(key_, id_, note.encode());
+  std::string challenge(kChallengeSize, '\0');
+  IoResult result = socket.sendAll(handshake.hello(), end);
+  result = result.isDone() ? socket.recvExact(challenge.data(), challenge.size(), end) : result;
+  if (!result.isDone()) {
+    return {.how = result.outcome == IoOutcome::TIMED_OUT ? How::UNREACHED : How::CLOSED,
+            .why = str(address->text(), ": ", result.text())};
+  }
+  const auto proof = handshake.prove(challenge);
+  if (!proof) {
+    return {.how = How::NOT_PROVEN};
+  }
+  char answer = 0;
+  result = socket.sendAll(*proof, end);
+  result = result.isDone() ? socket.recvExact(&answer, 1, end) : result;
+  if (!result.isDone()) {
+    return {.how = How::CLOSED, .why = str(address->text(), ": ", result.text())};
+  }
+  if (answer == kWelcome && purpose != Purpose::ASK) {
+    return {.how = How::CONNECTED, .socket = std::move(socket)};
+  }
+  auto report = receiveReport(socket, end);
+  return {.how = report ? How::ANSWERED : How::CLOSED, .report = std::move(report)};
+}
+
+std::optional<Report> Mesh::receiveReport(Socket& socket, Deadline deadline) {
+  std::string size(sizeof(std::uint64_t), '\0');
+  if (!socket.recvExact(size.data(), size.size(), deadline).isDone()) {
+    return std::nullopt;
+  }
+  const std::uint64_t length = ByteReader(size).number<std::uint64_t>().value_or(0);
+  std::string bytes(std::min<std::uint64_t>(length, kLongestReport), '\0');
+  if (length > kLongestReport || !socket.recvExact(bytes.data(), bytes.size(), deadline).isDone()) {
+    return std::nullopt;
+  }
+  return Report::decode(bytes);
+}
+
+/// Attempts until `enough` of one; what the last has come to. Throws Lost when the group has
+/// failed.
+Mesh::Reached Mesh::reachUntil(int peer, Purpose purpose, Deadline deadline,
+                               bool (*enough)(const Reached&)) {
+  Reached reached;
+  SeededRng rng(randomSeed());
+  Backoff backoff(rng);
+  const WaitContext context{.deadline = deadline, .subject = [&] {
+                              return str("a connection to ", nameOf(peer), " of group '", group(),
+                                         "'");
+                            }};
+  static_cast<void>(retryUntil(
+      [&] {
+        if (const auto known = hasFailed() ? cause() : std::nullopt) {
+          throw Lost{*known};
+        }
+        reached = tryToReach(peer, purpose, deadline);
+        return enough(reached);
+      },
+      context, backoff));
+  return reached;
+}
+
+Socket Mesh::reach(int peer, Purpose purpose, Deadline deadline) {
+  using How = Reached::How;
+  const Milliseconds patience = std::max(streamOptions_.netDead, kEnding);
+  Reached reached = reachUntil(peer, purpose, deadline.within(patience), [](const Reached& each) {
+    return each.how != How::UNREACHED && each.how != How::CLOSED;
+  });
+  if (reached.how == How::CONNECTED) {
+    return std::move(reached.socket);
+  }
+  throw Lost{causeOf(peer, reached)};
+}
+
+std::optional<Report> Mesh::ask(int peer, Deadline deadline) {
+  return tryToReach(peer, Purpose::ASK, deadline).report;
+}
+
+AbortCause Mesh::whyLost(int peer) {
+  using How = Reached::How;
+  // The cause may have come already, on another link.
+  for (const auto& link : all_) {
+    AbortCause cause;
+    if (link->receiver == nullptr && peek(*link, cause) == News::CAUSE) {
+      return cause;
+    }
+    if (link->peer == peer && link->hasLeft) {
+      return gone(peer, Reason::PEER_LEFT, kNeeded);
+    }
+  }
+  const auto mark = decodeMark(roster_[static_cast<std::size_t>(peer)].process);
+  if (mark && lifeOf(*mark, here_) == Life::GONE) {
+    return gone(peer, Reason::PEER_DEAD, "has died");
+  }
+  const Reached reached =
+      reachUntil(peer, Purpose::ASK, Deadline::after(kEnding), [](const Reached& each) {
+        return each.how == How::ANSWERED || each.how == How::REFUSED || each.how == How::NOT_PROVEN;
+      });
+  return causeOf(peer, reached);
+}
+
+AbortCause Mesh::causeOf(int peer, const Reached& reached) const {
+  using How = Reached::How;
+  if (reached.report && reached.report->cause) {
+    return *reached.report->cause;
+  }
+  if (reached.report && reached.report->state == Report::State::LIVE) {
+    return gone(peer, Reason::PEER_UNREACHABLE, "lives, but the connection to it has broken");
+  }
+  switch (reached.how) {
+    case How::REFUSED:
+      return gone(peer, Reason::PEER_DEAD, "has died");
+    case How::NOT_PROVEN:
+      return gone(peer, Reason::AUTH_FAILED,
+                  "has another secret than this rank: give all processes of the job the same "
+                  "UNISONO_AUTH_SECRET_FILE or UNISONO_AUTH_SECRET");
+    case How::UNREACHED:
+      return gone(peer, Reason::PEER_UNREACHABLE, str("cannot be reached: ", reached.why));
+    default:
+      return gone(peer, Reason::PEER_LEFT, kNeeded);
+  }
+}
+
+AbortCause Mesh::gone(int peer, Reason reason, std::string_view how) const {
+  return {.reason = reason,
+          .culprits = {peer},
+          .reporter = rank(),
+          .seq = seq_.load(std::memory_order_relaxed),
+          .text = str(nameOf(peer), " (", placeOf(peer), ") ", how)};
+}
+
+/// What is there to be received; `cause` when it is one.
+Mesh::News Mesh::peek(Link& link, AbortCause& cause) {
+  Frame::Bytes head;
+  const ssize_t got = ::recv(link.socket.fd(), head.data(), head.size(), MSG_PEEK | MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+    return News::NONE;
+  }
+  if (got <= 0) {
+    return News::END;
+  }
+  const auto frame =
+      static_cast<std::size_t>(got) < head.size() ? std::nullopt : Frame::decode(head);
+  if (!frame || frame->kind == Frame::Kind::DATA) {
+    return News::DATA;
+  }
+  static_cast<void>(::recv(link.socket.fd(), head.data(), head.size(), MSG_DONTWAIT));
+  if (frame->kind == Frame::Kind::BYE) {
+    link.hasLeft = true;
+    return News::NONE;
+  }
+  cause = readCause(link, frame->bytes, {});
+  return News::CAUSE;
+}
+
+bool Mesh::look(Link& link) {
+  AbortCause cause;
+  switch (peek(link, cause)) {
+    case News::NONE:
+      return false;
+    case News::DATA:
+      return true;
+    case News::END:
+      if (link.hasLeft) {
+        return true;  // nothing more is to be learned here
+      }
+      throw Lost{whyLost(link.peer)};
+    case News::CAUSE:
+      break;
+  }
+  throw Lost{std::move(cause)};
+}
+
+AbortCause Mesh::readCause(Link& link, std::uint64_t bytes, std::string begun) {
+  if (bytes <= kLongestCause && begun.size() <= bytes) {
+    const std::size_t before = begun.size();
+    begun.resize(bytes);
+    if (link.socket
+            .recvExact(begun.data() + before, begun.size() - before, Deadline::after(kEnding))
+            .isDone()) {
+      if (auto cause = decodeCause(begun)) {
+        return *cause;
+      }
+    }
+  }
+  return gone(link.peer, Reason::PROTOCOL, "has failed, and what it says of it is not understood");
+}
+
+}  // namespace unisono::mesh

@@ -1,0 +1,280 @@
+#include "transport/mesh/roster.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/bytes.hpp"
+#include "base/log.hpp"
+#include "base/process.hpp"
+#include "base/str.hpp"
+#include "life/blame.hpp"
+#include "transport/mesh/wire.hpp"
+
+namespace unisono::mesh {
+namespace {
+
+// How long rank 0 waits for one card before it looks whether somebody has given up.
+constexpr Milliseconds kSlice(200);
+constexpr char kAccepted = 'A';
+constexpr char kRefused = 'R';
+
+std::string encode(const Roster& roster) {
+  std::string bytes;
+  ByteWriter out(bytes);
+  for (const Member& member : roster) {
+    out.blob(member.encode());
+  }
+  return bytes;
+}
+
+std::optional<Roster> decode(std::string_view bytes) {
+  ByteReader in(bytes);
+  Roster roster;
+  while (!in.rest().empty()) {
+    const auto blob = in.blob();
+    auto member = blob ? Member::decode(*blob) : std::nullopt;
+    if (!member) {
+      return std::nullopt;
+    }
+    roster.push_back(std::move(*member));
+  }
+  return roster;
+}
+
+/// One rank's side of a meeting.
+class Meeting {
+ public:
+  Meeting(const MeetOptions& options, const Member& self)
+      : options_(options),
+        self_(self),
+        deadline_(Deadline::after(options.timeout)),
+        start_(systemClock().now()) {}
+
+  Roster run() {
+    leaveCard();
+    if (options_.rank != 0) {
+      return awaitRoster();
+    }
+    try {
+      Roster roster = collect();
+      publish(kAccepted, encode(roster));
+      return roster;
+    } catch (const Failed& failed) {
+      publish(kRefused, encodeCause(failed.cause));
+      blame(failed.cause);
+    }
+  }
+
+ private:
+  struct Failed {
+    AbortCause cause;
+  };
+
+  std::string key(std::string_view what) const {
+    return str("unisono/mesh/", options_.cookie, "/", what);
+  }
+  std::string cardKey(int rank) const { return key(str("card/", rank)); }
+  std::string nameOf(int rank) const {
+    const auto at = static_cast<std::size_t>(rank);
+    return str("rank ", options_.globalRanks.empty() ? rank : options_.globalRanks.at(at));
+  }
+
+  void leaveCard() {
+    const std::string card = self_.encode();
+    const Bytes there = options_.store->compareSet(cardKey(options_.rank), {}, asBytes(card));
+    if (asText(there) == card) {
+      return;
+    }
+    const auto other = Member::decode(asText(there));
+    const auto process = other ? decodeMark(other->process) : std::nullopt;
+    ErrorFacts known = facts();
+    known.reason = Reason::CONFIG;
+    known.what = str(nameOf(options_.rank), " of group '", options_.group, "' is claimed twice",
+                     process ? str(": by process ", process->pid, " on ", process->host, ", too")
+                             : std::string());
+    known.hint = "give every process its own rank, and every group its own name or store prefix";
+    throw DistBackendError(std::move(known));
+  }
+
+  void publish(char verdict, const std::string& bytes) {
+    options_.store->set(key("roster"), asBytes(verdict + bytes));
+  }
+
+  /// Rank 0: all cards. Throws Failed.
+  Roster collect() {
+    Roster roster;
+    for (int rank = 0; rank < options_.size; ++rank) {
+      roster.push_back(rank == 0 ? self_ : awaitCard(rank));
+      checkFits(roster, rank);
+    }
+    return roster;
+  }
+
+  bool isThere(const std::string& name) { return options_.store->check({&name, 1}); }
+
+  Member awaitCard(int rank) {
+    const std::string name = cardKey(rank);
+    while (!deadline_.expired()) {
+      try {
+        options_.store->wait({&name, 1}, deadline_.within(kSlice).remaining());
+        break;
+      } catch (const DistStoreError& error) {
+        if (error.reason() != Reason::TIMEOUT) {
+          throw;
+        }
+      }
+    }
+    if (!isThere(name)) {
+      throwMissing();
+    }
+    if (auto member = Member::decode(asText(options_.store->get(name)))) {
+      return *member;
+    }
+    throw Failed{
+        {.reason = Reason::PROTOCOL,
+         .culprits = {rank},
+         .reporter = 0,
+         .text = str("what ", nameOf(rank), " left in the store for group '", options_.group,
+                     "' is not understood: all ranks must run the same "
+                     "version of unisono")}};
+  }
+
+  [[noreturn]] void throwMissing() {
+    std::vector<int> missing;
+    std::vector<std::string> names;
+    for (int rank = 1; rank < options_.size; ++rank) {
+      if (!isThere(cardKey(rank))) {
+        missing.push_back(rank);
+        names.push_back(nameOf(rank));
+      }
+    }
+    throw Failed{{.reason = Reason::TIMEOUT,
+                  .culprits = missing,
+                  .reporter = 0,
+                  .text = str("group '", options_.group, "' was not formed in ",
+                              formatDuration(options_.timeout), ": ", join(names, ", "),
+                              names.size() == 1 ? " has" : " have", " not come")}};
+  }
+
+  /// Whether the last of `members` fits to rank 0.
+  void checkFits(const Roster& members, int rank) const {
+    const Member& root = members.front();
+    const Member& other = members.back();
+    const auto refuse = [&](std::string text) {
+      throw Failed{{.reason = Reason::CONFIG,
+                    .culprits = {rank},
+                    .reporter = 0,
+                    .text = str("group '", options_.group, "' cannot be formed: ", text)}};
+    };
+    if (other.settings != root.settings) {
+      refuse(str(nameOf(rank), " has other settings than ", nameOf(0), ": '",
+                 printable(other.settings), "', not '", printable(root.settings), "'"));
+    }
+    const auto here = decodeMark(root.process);
+    const auto there = decodeMark(other.process);
+    const auto isLoopback = [](const Member& member) {
+      const auto address = SocketAddress::parse(member.address, member.port);
+      return !address || address->isLoopback();
+    };
+    if (here && there && here->boot != there->boot && (isLoopback(root) || isLoopback(other))) {
+      const int fault = isLoopback(root) ? 0 : rank;
+      refuse(str(nameOf(fault), " (on ", fault == 0 ? here->host : there->host,
+                 ") is reached by a loopback address only, and ", nameOf(fault == 0 ? rank : 0),
+                 " is on another host; set UNISONO_HOST_ADDR or UNISONO_IFNAME there, or give the "
+                 "store a host name that other hosts can reach"));
+    }
+  }
+
+  Roster awaitRoster() {
+    const std::string name = key("roster");
+    try {
+      options_.store->wait({&name, 1}, deadline_.remaining());
+    } catch (const DistStoreError& error) {
+      if (error.reason() != Reason::TIMEOUT) {
+        throw;
+      }
+      blame({.reason = Reason::TIMEOUT,
+             .culprits = {0},
+             .text = str("group '", options_.group, "' was not formed in ",
+                         formatDuration(options_.timeout), ": ", nameOf(0),
+                         " has not told who its members are")});
+    }
+    const Bytes bytes = options_.store->get(name);
+    const std::string_view text = asText(bytes);
+    if (text.starts_with(kRefused)) {
+      if (const auto cause = decodeCause(text.substr(1))) {
+        blame(*cause);
+      }
+    }
+    auto roster = text.starts_with(kAccepted) ? decode(text.substr(1)) : std::nullopt;
+    if (!roster || roster->size() != static_cast<std::size_t>(options_.size)) {
+      ErrorFacts known = facts();
+      known.reason = Reason::PROTOCOL;
+      known.what =
+          str("what rank 0 left in the store for group '", options_.group, "' is not understood");
+      known.hint = "all ranks must run the same version of unisono, and name the same size";
+      throw DistBackendError(std::move(known));
+    }
+    return std::move(*roster);
+  }
+
+  ErrorFacts facts() const {
+    return {.reason = Reason::TIMEOUT,
+            .op = "init",
+            .group = options_.group,
+            .rank = options_.rank,
+            .world = options_.size,
+            .elapsed = elapsedSince(start_)};
+  }
+
+  [[noreturn]] void blame(const AbortCause& cause) const {
+    std::vector<int> culprits = cause.culprits;
+    for (int& rank : culprits) {
+      const auto at = static_cast<std::size_t>(rank);
+      rank = at < options_.globalRanks.size() ? options_.globalRanks[at] : rank;
+    }
+    throwCause(cause, facts(), std::move(culprits));
+  }
+
+  const MeetOptions& options_;
+  const Member& self_;
+  const Deadline deadline_;
+  const TimePoint start_;
+};
+
+}  // namespace
+
+std::string Member::encode() const {
+  std::string bytes;
+  ByteWriter out(bytes);
+  out.number(kVersion);
+  for (const std::string* field : {&host, &process, &settings, &address}) {
+    out.blob(*field);
+  }
+  out.number(port);
+  return bytes;
+}
+
+std::optional<Member> Member::decode(std::string_view bytes) {
+  ByteReader in(bytes);
+  const auto version = in.number<std::uint32_t>();
+  const auto host = in.blob();
+  const auto process = in.blob();
+  const auto settings = in.blob();
+  const auto address = in.blob();
+  const auto port = in.number<std::uint16_t>();
+  if (!port || version != kVersion || !in.rest().empty()) {
+    return std::nullopt;
+  }
+  return Member{.host = std::string(*host),
+                .process = std::string(*process),
+                .settings = std::string(*settings),
+                .address = std::string(*address),
+                .port = *port};
+}
+
+Roster meet(const MeetOptions& options, const Member& self) {
+  return Meeting(options, self).run();
+}
+
+}  // namespace unisono::mesh
