@@ -5,7 +5,7 @@
 
 #include "fuzz/check.hpp"
 #include "fuzz/group.hpp"
-#include "transport/shm/root_record.hpp"
+#include "transport/root_record.hpp"
 
 namespace {
 
@@ -18,7 +18,7 @@ std::string requestOf(FuzzedDataProvider& data) {
   if (request != "J" || data.ConsumeBool()) {
     return request + data.ConsumeRandomLengthString(64);
   }
-  const shm::JoinRequest join{
+  const JoinRequest join{
       .version = data.ConsumeBool() ? shm::kVersion : data.ConsumeIntegral<std::uint32_t>(),
       .size = data.ConsumeBool() ? kRanks : data.ConsumeIntegral<std::uint32_t>(),
       .rank = data.ConsumeBool() ? data.ConsumeIntegralInRange<std::uint32_t>(0, kRanks)

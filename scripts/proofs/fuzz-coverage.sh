@@ -27,7 +27,7 @@ PARSERS=(
   src/store/file/record_log.cpp
   src/store/rendezvous_url.cpp
   src/store/tcp/codec.cpp
-  src/transport/shm/root_record.cpp
+  src/transport/root_record.cpp
 )
 
 scripts/setup.sh checks --no-pypi

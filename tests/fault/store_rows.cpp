@@ -10,8 +10,8 @@
 #include "fault/judge.hpp"
 #include "life/monitor.hpp"
 #include "net/net_support.hpp"
+#include "transport/root_record.hpp"
 #include "transport/shm/layout.hpp"
-#include "transport/shm/root_record.hpp"
 
 namespace unisono::fault {
 namespace {
@@ -186,15 +186,15 @@ void comeTooLate(Member& member, const std::string& path) {
   FileStore store(path);
   store.wait({kRootKey}, std::chrono::seconds(20));
   const Bytes bytes = store.get(kRootKey);
-  const auto root = shm::RootRecord::decode(asText(bytes));
+  const auto root = RootRecord::decode(asText(bytes));
   require(root.has_value(), "what rank 0 leaves in the store is not understood");
   member.report().operations.store(1);
   member.awaitPhase(1);
-  const shm::JoinRequest request{.version = shm::kVersion,
-                                 .size = 2,
-                                 .rank = 1,
-                                 .settings = "",
-                                 .process = encodeMark(thisProcess())};
+  const JoinRequest request{.version = shm::kVersion,
+                            .size = 2,
+                            .rank = 1,
+                            .settings = "",
+                            .process = encodeMark(thisProcess())};
   const Result<LocalMessage> reply =
       askMonitor(root->socket, root->cookie, str("J", request.encode()), test::soon());
   require(!reply.isOk(), "somebody who knows an old group was answered");

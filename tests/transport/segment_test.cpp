@@ -19,7 +19,7 @@
 #include "support/memory.hpp"
 #include "support/support.hpp"
 #include "support/thread_world.hpp"
-#include "transport/shm/root_record.hpp"
+#include "transport/root_record.hpp"
 
 namespace unisono::shm {
 namespace {

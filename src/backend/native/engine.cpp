@@ -23,7 +23,7 @@ std::vector<int> globalRanksOf(const BackendParams& params) {
   return ranks;
 }
 
-shm::FormOptions formOptions(const BackendParams& params, const Selector& selector) {
+FormOptions formOptions(const BackendParams& params, const Selector& selector) {
   return {.store = params.store,
           .rank = params.rank,
           .size = params.size,

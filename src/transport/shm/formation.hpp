@@ -1,11 +1,15 @@
-// Formation: how the ranks of a group find rank 0's memory, and wait for each other.
+// Formation: how the ranks of a group on one host find rank 0's memory, and wait for each other.
+//
+// formation_root.cpp has what rank 0 does first, formation_join.cpp what the others do, and
+// formation_wait.cpp what all do then. What goes through the store is a Meeting's.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "transport/shm/root_record.hpp"
+#include "transport/meeting.hpp"
 #include "transport/shm/segment.hpp"
 
 namespace unisono::shm {
@@ -16,20 +20,20 @@ class Formation {
   std::unique_ptr<Segment> run();
 
  private:
+  // How often those who wait look whether a process dumps core, and rank 0 whether the store lives.
+  static constexpr Milliseconds kProcessLook{50};
+  static constexpr Milliseconds kStoreLook{200};
+
   // Rank 0.
   std::shared_ptr<SharedMapping> found();
   std::shared_ptr<SharedMapping> makeMemory();
-  void refuseAll(const DistError& error) noexcept;
   Monitor::Offer serve(const std::shared_ptr<SharedMapping>& mapping);
-  void announce();
   // The others.
   std::shared_ptr<SharedMapping> join();
-  RootRecord awaitRoot();
   std::shared_ptr<SharedMapping> joinRoot();
   void decline(Reason reason, const std::string& text) noexcept;
   std::shared_ptr<SharedMapping> ask(const RootRecord& root);
   void checkHost(const RootRecord& root) const;
-  bool isAlive(const RootRecord& root) const;
   // All.
   void goLive(Segment& segment);
   void awaitAll(Segment& segment);
@@ -37,18 +41,12 @@ class Formation {
   int sharedCores(const Segment& segment) const;
   bool hasDied(const RankBlock& block) const;
   void checkStore(Segment& segment);
-  void checkDeclines(Segment& segment);
-  void giveUp(Header& header) const noexcept;
   std::vector<int> missingRanks(const Segment& segment) const;
-  std::string inWords(const std::vector<int>& ranks) const;
+  void giveUp(Header& header) const noexcept;
   [[noreturn]] void fail(Segment& segment, const AbortCause& cause);
-  [[noreturn]] void blame(const AbortCause& cause) const;
-  ErrorFacts facts() const;
 
   const FormOptions& options_;
-  const Deadline deadline_;
-  const TimePoint start_;
-  const ProcessMark here_;
+  Meeting meeting_;
   RootRecord root_;
   bool refused_ = false;  // by rank 0
   Deadline nextLook_;

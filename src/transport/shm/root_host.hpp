@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "life/monitor.hpp"
-#include "transport/shm/root_record.hpp"
+#include "transport/root_record.hpp"
 #include "transport/shm/shared_mapping.hpp"
 
 namespace unisono::shm {

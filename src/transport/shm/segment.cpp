@@ -195,12 +195,4 @@ std::vector<int> culpritsNow(const Segment& segment, const AbortCause& cause) {
   return culprits;
 }
 
-std::vector<int> inWorld(const std::vector<int>& ranks, const std::vector<int>& globalRanks) {
-  std::vector<int> counted;
-  for (const int rank : ranks) {
-    counted.push_back(globalRanks.empty() ? rank : globalRanks[static_cast<std::size_t>(rank)]);
-  }
-  return counted;
-}
-
 }  // namespace unisono::shm

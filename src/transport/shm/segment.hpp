@@ -16,25 +16,13 @@
 #include <string>
 #include <vector>
 
-#include "unisono/store/store.hpp"
-
 #include "base/clock.hpp"
 #include "life/monitor.hpp"
+#include "transport/meeting.hpp"
 #include "transport/shm/layout.hpp"
 #include "transport/shm/shared_mapping.hpp"
 
 namespace unisono::shm {
-
-/// What a rank brings along to a formation.
-struct FormOptions {
-  StorePtr store;
-  int rank = 0;
-  int size = 1;
-  std::string group;     // its name, for messages
-  std::string settings;  // what all members must have set alike
-  Milliseconds timeout{};
-  std::vector<int> globalRanks = {};  // the members as the world counts them; empty: the same
-};
 
 class Segment {
  public:
@@ -131,8 +119,5 @@ class Segment {
 /// Whom to blame for `cause`: those it names, and for a death also those who have died since. Only
 /// ranks that there are.
 std::vector<int> culpritsNow(const Segment& segment, const AbortCause& cause);
-
-/// Ranks of a group as the world counts them; the same where `globalRanks` is empty.
-std::vector<int> inWorld(const std::vector<int>& ranks, const std::vector<int>& globalRanks);
 
 }  // namespace unisono::shm

@@ -1,8 +1,8 @@
-#include "transport/shm/root_record.hpp"
+#include "transport/root_record.hpp"
 
 #include "base/bytes.hpp"
 
-namespace unisono::shm {
+namespace unisono {
 namespace {
 
 bool isReason(std::optional<std::uint32_t> number) noexcept {
@@ -92,4 +92,4 @@ std::optional<JoinRequest> JoinRequest::decode(std::string_view bytes) {
   return JoinRequest{*version, *size, *rank, std::string(*settings), std::string(*process)};
 }
 
-}  // namespace unisono::shm
+}  // namespace unisono

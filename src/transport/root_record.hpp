@@ -10,7 +10,7 @@
 
 #include "base/process.hpp"
 
-namespace unisono::shm {
+namespace unisono {
 
 struct RootRecord {
   std::uint32_t version = 0;
@@ -49,4 +49,4 @@ struct JoinRequest {
   static std::optional<JoinRequest> decode(std::string_view bytes);
 };
 
-}  // namespace unisono::shm
+}  // namespace unisono

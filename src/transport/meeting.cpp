@@ -1,0 +1,157 @@
+#include "transport/meeting.hpp"
+
+#include <utility>
+
+#include "base/bytes.hpp"
+#include "base/host.hpp"
+#include "base/log.hpp"
+#include "base/str.hpp"
+#include "life/blame.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr std::string_view kRootKey = "unisono/root";
+constexpr std::string_view kDeclineKey = "unisono/decline/";  // and the cookie
+
+std::string textOf(const Bytes& bytes) {
+  return std::string(asText(bytes));
+}
+
+}  // namespace
+
+Meeting::Meeting(const FormOptions& options)
+    : options_(options),
+      deadline_(Deadline::after(options.timeout)),
+      start_(systemClock().now()),
+      here_(thisProcess()) {}
+
+RootRecord Meeting::aboutRoot(std::uint32_t version) const {
+  return {.version = version,
+          .size = static_cast<std::uint32_t>(options_.size),
+          .host = hostId(),
+          .process = encodeMark(here_),
+          .socket = "",
+          .cookie = ""};
+}
+
+void Meeting::announce(const RootRecord& root) {
+  const std::string record = root.encode();
+  std::string before;  // what we believe to be there: nothing
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const std::string there =
+        textOf(options_.store->compareSet(std::string(kRootKey), asBytes(before), asBytes(record)));
+    if (there == record) {
+      return;
+    }
+    const auto other = RootRecord::decode(there);
+    const auto process = other ? decodeMark(other->process) : std::nullopt;
+    if (process && other->refusal.empty() && lifeOf(*process, here_) != Life::GONE) {
+      ErrorFacts known = facts();
+      known.reason = Reason::CONFIG;
+      known.what =
+          str("rank 0 of group '", options_.group, "' is claimed twice: by process ", process->pid,
+              " on ", process->host, " and by process ", here_.pid, " on ", here_.host);
+      known.hint = "give every process its own rank, and every group its own name or store prefix";
+      throw DistBackendError(std::move(known));
+    }
+    before = there;  // left by a group that died, or never was
+  }
+}
+
+void Meeting::refuse(std::uint32_t version, const DistError& error) noexcept {
+  try {
+    RootRecord refusal = aboutRoot(version);
+    refusal.reason = error.reason();
+    refusal.refusal = error.facts().what;
+    announce(refusal);
+  } catch (const std::exception& second) {
+    UNISONO_LOG(INFO, "transport", "the ranks of group '", options_.group,
+                "' cannot be told that there is none: ", second.what());
+  }
+}
+
+std::optional<Decline> Meeting::takeDecline(const RootRecord& root, Milliseconds patience) {
+  // Waiting for what rank 0 has put there itself: a store that is gone does not answer.
+  options_.store->wait({std::string(kRootKey)}, deadline_.within(patience).remaining());
+  const std::string key = str(kDeclineKey, root.cookie);
+  if (!options_.store->check({key})) {
+    return std::nullopt;
+  }
+  auto decline = Decline::decode(textOf(options_.store->get(key)));
+  options_.store->deleteKey(key);
+  return decline && decline->rank < root.size ? decline : std::nullopt;
+}
+
+void Meeting::close() {
+  options_.store->deleteKey(std::string(kRootKey));
+}
+
+RootRecord Meeting::awaitRoot() {
+  try {
+    options_.store->wait({std::string(kRootKey)}, deadline_.remaining());
+    if (auto record = RootRecord::decode(textOf(options_.store->get(std::string(kRootKey))))) {
+      return *record;
+    }
+  } catch (const DistStoreError& error) {
+    if (error.reason() != Reason::TIMEOUT) {
+      throw;
+    }
+    blame({.reason = Reason::TIMEOUT,
+           .culprits = {0},
+           .text = str("group '", options_.group, "' was not formed in ",
+                       formatDuration(options_.timeout), ": rank 0 has not come")});
+  }
+  throw DistBackendError({.reason = Reason::PROTOCOL,
+                          .what = str("what rank 0 left in the store for group '", options_.group,
+                                      "' is not understood"),
+                          .hint = "all ranks must run the same version of unisono"});
+}
+
+void Meeting::decline(const RootRecord& root, Reason reason, const std::string& text) noexcept {
+  try {
+    const Decline mine{
+        .rank = static_cast<std::uint32_t>(options_.rank), .reason = reason, .text = text};
+    options_.store->set(str(kDeclineKey, root.cookie), asBytes(mine.encode()));
+  } catch (const std::exception& second) {
+    UNISONO_LOG(INFO, "transport", "rank 0 of group '", options_.group,
+                "' cannot be told that rank ", options_.rank, " does not come: ", second.what());
+  }
+}
+
+bool Meeting::isAlive(const RootRecord& root) const {
+  const auto process = decodeMark(root.process);
+  return process && lifeOf(*process, here_) != Life::GONE &&
+         !(process->pidNamespace == here_.pidNamespace && isDumpingCore(process->pid));
+}
+
+ErrorFacts Meeting::facts() const {
+  return {.reason = Reason::TIMEOUT,
+          .op = "init",
+          .group = options_.group,
+          .rank = options_.rank,
+          .world = options_.size,
+          .elapsed = elapsedSince(start_)};
+}
+
+std::string Meeting::inWords(const std::vector<int>& ranks) const {
+  std::vector<std::string> names;
+  for (const int rank : inWorld(ranks, options_.globalRanks)) {
+    names.push_back(str(rank));
+  }
+  return str(names.size() == 1 ? "rank " : "ranks ", join(names, ", "));
+}
+
+void Meeting::blame(const AbortCause& cause) const {
+  throwCause(cause, facts(), inWorld(cause.culprits, options_.globalRanks));
+}
+
+std::vector<int> inWorld(const std::vector<int>& ranks, const std::vector<int>& globalRanks) {
+  std::vector<int> counted;
+  for (const int rank : ranks) {
+    counted.push_back(globalRanks.empty() ? rank : globalRanks[static_cast<std::size_t>(rank)]);
+  }
+  return counted;
+}
+
+}  // namespace unisono

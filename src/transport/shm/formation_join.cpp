@@ -1,0 +1,121 @@
+// What the other ranks do: they find rank 0, and ask it for the memory.
+#include <utility>
+
+#include "base/host.hpp"
+#include "base/str.hpp"
+#include "base/wait.hpp"
+#include "transport/shm/formation.hpp"
+
+namespace unisono::shm {
+namespace {
+
+// A root that is gone may be one of an earlier group, whose successor is about to come.
+constexpr Milliseconds kSuccessorTime(1000);
+
+}  // namespace
+
+std::shared_ptr<SharedMapping> Formation::join() {
+  std::optional<Deadline> successor;
+  // A refusal that was there when this rank came may be one of an earlier group.
+  const Deadline another = meeting_.deadline().within(kSuccessorTime);
+  for (;;) {
+    root_ = meeting_.awaitRoot();
+    if (auto mapping = root_.refusal.empty() ? joinRoot() : nullptr) {
+      return mapping;
+    }
+    if (!root_.refusal.empty() && another.expired()) {
+      meeting_.blame({.reason = root_.reason,
+                      .culprits = {0},
+                      .text = str("rank 0 cannot form group '", options_.group,
+                                  "': ", printable(root_.refusal))});
+    }
+    successor = successor ? successor : meeting_.deadline().within(kSuccessorTime);
+    if (root_.refusal.empty() && successor->expired()) {
+      const auto process = decodeMark(root_.process);
+      // Alive, but with no group to join: it has failed, and has thrown why.
+      const bool gaveUp =
+          process && lifeOf(*process, meeting_.here()) == Life::ALIVE && meeting_.isAlive(root_);
+      const AbortCause cause{
+          .reason = gaveUp ? Reason::PEER_LEFT : Reason::PEER_DEAD,
+          .culprits = {0},
+          .text = str("rank 0 (process ", process ? process->pid : -1,
+                      gaveUp ? ") has given up forming group '" : ") died while group '",
+                      options_.group, gaveUp ? "': its error says why" : "' was formed")};
+      meeting_.blame(cause);
+    }
+    pauseFor(Milliseconds(10), {.deadline = meeting_.deadline(), .subject = {}});
+  }
+}
+
+/// Rank 0's memory; none when its process cannot be reached. What this rank throws, rank 0 learns.
+std::shared_ptr<SharedMapping> Formation::joinRoot() {
+  try {
+    checkHost(root_);
+    return ask(root_);
+  } catch (const DistError& error) {
+    decline(error.reason(), error.facts().what);
+    throw;
+  } catch (...) {
+    decline(Reason::ABORTED,
+            str("rank ", options_.rank, " has left while group '", options_.group, "' was formed"));
+    throw;
+  }
+}
+
+void Formation::decline(Reason reason, const std::string& text) noexcept {
+  if (!refused_) {  // else rank 0 knows
+    meeting_.decline(root_, reason, text);
+  }
+}
+
+void Formation::checkHost(const RootRecord& root) const {
+  if (root.host != hostId()) {
+    ErrorFacts known = meeting_.facts();
+    known.reason = Reason::CONFIG;
+    known.what = str("group '", options_.group, "' spans several hosts: rank 0 is on '", root.host,
+                     "', rank ", options_.rank, " on '", hostId(), "'");
+    known.hint = "this version connects ranks of one host only";
+    throw DistBackendError(std::move(known));
+  }
+}
+
+/// The memory of `root`; none when its process cannot be reached.
+std::shared_ptr<SharedMapping> Formation::ask(const RootRecord& root) {
+  const JoinRequest request{.version = kVersion,
+                            .size = static_cast<std::uint32_t>(options_.size),
+                            .rank = static_cast<std::uint32_t>(options_.rank),
+                            .settings = options_.settings,
+                            .process = encodeMark(meeting_.here())};
+  Result<LocalMessage> reply =
+      askMonitor(root.socket, root.cookie, str("J", request.encode()), meeting_.deadline(),
+                 [&] { return !meeting_.isAlive(root); });
+  if (!reply.isOk() && reply.failure().reason() == Reason::RESOURCE) {
+    ErrorFacts lacking = meeting_.facts();
+    lacking.reason = Reason::RESOURCE;
+    lacking.what = str("rank ", options_.rank, " cannot join group '", options_.group,
+                       "': ", reply.failure().text());
+    lacking.hint = "raise the limit of open descriptors (ulimit -n)";
+    throw DistBackendError(std::move(lacking));
+  }
+  if (!reply.isOk()) {
+    return nullptr;
+  }
+  LocalMessage& answer = reply.value();
+  if (answer.bytes.starts_with('M')) {
+    if (auto mapping = SharedMapping::find(root.cookie)) {
+      return mapping;
+    }
+    return SharedMapping::share(SharedMapping::adopt(std::move(answer), request.size, root.cookie,
+                                                     root.socket,
+                                                     str("group '", options_.group, "'")));
+  }
+  refused_ = true;
+  ErrorFacts known = meeting_.facts();
+  known.reason = Reason::CONFIG;
+  known.what = str("group '", options_.group, "' refuses rank ", options_.rank, ": ",
+                   answer.bytes.empty() ? "" : printable(std::string_view(answer.bytes).substr(1)));
+  known.hint = "give every process its own rank, the same size, version and settings";
+  throw DistBackendError(std::move(known));
+}
+
+}  // namespace unisono::shm
