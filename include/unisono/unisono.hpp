@@ -14,6 +14,7 @@
 #include "unisono/group/hooks.hpp"
 #include "unisono/group/process_group.hpp"
 #include "unisono/reduction/reduce_op.hpp"
+#include "unisono/store/fake_store.hpp"
 #include "unisono/store/file_store.hpp"
 #include "unisono/store/hash_store.hpp"
 #include "unisono/store/prefix_store.hpp"

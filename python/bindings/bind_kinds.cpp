@@ -1,4 +1,5 @@
-// The kinds of stores: TCPStore, FileStore, HashStore, PrefixStore.
+// The kinds of stores: TCPStore, FileStore, HashStore, FakeStore, PrefixStore.
+#include "unisono/store/fake_store.hpp"
 #include "unisono/store/file_store.hpp"
 #include "unisono/store/hash_store.hpp"
 #include "unisono/store/prefix_store.hpp"
@@ -128,6 +129,14 @@ void bindHash(nb::module_& module) {
       });
 }
 
+void bindFake(nb::module_& module) {
+  nb::class_<FakeStoreHandle, StoreHandle>(
+      module, "FakeStore", "A store that keeps nothing, for groups that are not real.")
+      .def("__init__", [](FakeStoreHandle* self) {
+        new (self) FakeStoreHandle(std::make_shared<FakeStore>());
+      });
+}
+
 nb::object belowAllPrefixes(nb::object store) {
   while (nb::isinstance<PrefixStoreHandle>(store)) {
     store = nb::cast<const PrefixStoreHandle&>(store).underlying;
@@ -170,6 +179,7 @@ void bindKinds(nb::module_& module) {
   bindTcp(module);
   bindFile(module);
   bindHash(module);
+  bindFake(module);
   bindPrefix(module);
 }
 

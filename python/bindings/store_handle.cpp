@@ -1,5 +1,6 @@
 #include "bindings/store_handle.hpp"
 
+#include "unisono/store/fake_store.hpp"
 #include "unisono/store/file_store.hpp"
 #include "unisono/store/hash_store.hpp"
 #include "unisono/store/prefix_store.hpp"
@@ -45,6 +46,9 @@ nb::object toPython(const StorePtr& store) {
   }
   if (dynamic_cast<const HashStore*>(store.get()) != nullptr) {
     return nb::cast(new HashStoreHandle(store), nb::rv_policy::take_ownership);
+  }
+  if (dynamic_cast<const FakeStore*>(store.get()) != nullptr) {
+    return nb::cast(new FakeStoreHandle(store), nb::rv_policy::take_ownership);
   }
   if (const auto* prefix = dynamic_cast<const PrefixStore*>(store.get())) {
     return nb::cast(new PrefixStoreHandle(store, toPython(prefix->underlyingStore())),

@@ -53,6 +53,9 @@ struct FileStoreHandle : StoreHandle {
 struct HashStoreHandle : StoreHandle {
   using StoreHandle::StoreHandle;
 };
+struct FakeStoreHandle : StoreHandle {
+  using StoreHandle::StoreHandle;
+};
 struct PrefixStoreHandle : StoreHandle {
   PrefixStoreHandle(StorePtr store, nb::object below)
       : StoreHandle(std::move(store)), underlying(std::move(below)) {}

@@ -122,6 +122,11 @@ class HashStore(Store):
 
     def __init__(self) -> None: ...
 
+class FakeStore(Store):
+    """A store that keeps nothing, for groups that are not real."""
+
+    def __init__(self) -> None: ...
+
 class PrefixStore(Store):
     """A view of another store in which every key is under a prefix."""
 

@@ -5,7 +5,7 @@
 replaces torch's import. What differs is in docs/python.md.
 """
 
-from unisono._core import FileStore, HashStore, PrefixStore, Store, TCPStore
+from unisono._core import FakeStore, FileStore, HashStore, PrefixStore, Store, TCPStore
 from unisono._errors import (
     AbortedError,
     DistAuthError,
@@ -31,6 +31,7 @@ __all__ = [
     "DistNetworkError",
     "DistStoreError",
     "DistTimeoutError",
+    "FakeStore",
     "FileStore",
     "HashStore",
     "MismatchError",
@@ -47,6 +48,6 @@ __all__ = [
 ]
 
 # The names under which users know the classes, in tracebacks and help().
-for _class in (FileStore, HashStore, PrefixStore, Store, TCPStore):
+for _class in (FakeStore, FileStore, HashStore, PrefixStore, Store, TCPStore):
     _class.__module__ = __name__
 del _class
