@@ -132,7 +132,7 @@ class Race final : public Waitable {
       error = ECONNREFUSED;
     }
     if (error == 0) {
-      winner_ = Socket(std::move(attempt.fd));
+      winner_ = Socket(std::move(attempt.fd), options_.netDead);
     } else {
       fail(attempt.address, error);
     }

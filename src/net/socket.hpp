@@ -47,17 +47,23 @@ struct StreamOptions {
   static StreamOptions fromEnvironment();
 };
 
-/// Sets no delay, keep-alive and the user timeout; what the socket does not know is left out.
+/// Sets no delay and keep-alive, which finds a dead host while nothing is sent to it; isPeerGone()
+/// finds it otherwise. What the socket does not know is left out.
 void applyStreamOptions(int fd, const StreamOptions& options) noexcept;
 inline void applyStreamOptions(int fd) {
   applyStreamOptions(fd, StreamOptions::fromEnvironment());
 }
 
+/// True when the peer's host has acknowledged nothing for `netDead` although this one asked, again
+/// and again. A peer that only does not read is not gone: its kernel answers. Never when it is 0.
+bool isPeerGone(int fd, Milliseconds netDead) noexcept;
+
 class Socket {
  public:
   Socket() = default;
-  /// Takes over a connected stream socket and makes it non-blocking and close-on-exec.
-  explicit Socket(UniqueFd fd) noexcept;
+  /// Takes over a connected stream socket and makes it non-blocking and close-on-exec. Who waits
+  /// in a call that gets no further learns within a second that isPeerGone(): FAILED, ETIMEDOUT.
+  explicit Socket(UniqueFd fd, Milliseconds netDead = Milliseconds(0)) noexcept;
 
   /// Sends all of `bytes`.
   IoResult sendAll(std::string_view bytes, const WaitContext& wait);
@@ -89,6 +95,7 @@ class Socket {
 
  private:
   UniqueFd fd_;
+  Milliseconds netDead_{0};
   ForkGuard madeIn_;
 };
 

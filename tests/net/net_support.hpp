@@ -4,6 +4,7 @@
 #include <array>
 #include <fstream>
 #include <functional>
+#include <linux/filter.h>
 #include <string>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -52,6 +53,16 @@ inline SocketPair socketPair() {
     throw std::runtime_error("socketpair");
   }
   return {Socket(UniqueFd(fds[0])), Socket(UniqueFd(fds[1]))};
+}
+
+/// Lets nothing that is sent to `fd` get through, not even to the kernel's TCP: to the peer, this
+/// host has died.
+inline void playDead(int fd) {
+  sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+  const sock_fprog program{.len = 1, .filter = &drop};
+  if (::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) != 0) {
+    throw std::runtime_error("SO_ATTACH_FILTER");
+  }
 }
 
 inline Listener listenOn(const std::string& host) {

@@ -247,6 +247,56 @@ TEST(SocketTest, IsInertInForkedChildren) {
   EXPECT_TRUE(pair.near.sendAll("x", test::soon()).isDone());
 }
 
+/// Two connected TCP sockets that give a silent host a second.
+test::SocketPair tcpPair() {
+  constexpr StreamOptions kOptions{.netDead = Milliseconds(1000)};
+  const Listener listener = test::listenOn("127.0.0.1");
+  Socket far = connectTo("127.0.0.1", listener.port(), test::soon(), Milliseconds(20'000));
+  AcceptResult accepted;
+  EXPECT_TRUE(test::eventually([&] {
+    accepted = acceptOne(listener.fds().front());
+    return accepted.status == AcceptStatus::GOT;
+  }));
+  applyStreamOptions(accepted.fd.get(), kOptions);
+  return {Socket(std::move(accepted.fd), kOptions.netDead), std::move(far)};
+}
+
+TEST(SocketTest, KeepsAPeerThatLivesButDoesNotRead) {
+  auto pair = tcpPair();
+  const IoResult sent =
+      pair.near.sendAll(pattern(32 << 20), Deadline::after(std::chrono::seconds(3)));
+
+  EXPECT_EQ(sent.outcome, IoOutcome::TIMED_OUT) << sent.text();
+  EXPECT_FALSE(isPeerGone(pair.near.fd(), Milliseconds(1000)));
+  std::string received(sent.bytes, '\0');
+  EXPECT_TRUE(pair.far.recvExact(received.data(), received.size(), test::soon()).isDone());
+}
+
+TEST(SocketTest, FindsThatAPeerIsGoneWhileSomethingIsUnacknowledged) {
+  auto pair = tcpPair();
+  test::playDead(pair.far.fd());
+  char byte = 0;
+
+  ASSERT_TRUE(pair.near.sendAll("x", test::soon()).isDone());
+  const IoResult got = pair.near.recvSome(&byte, 1, test::soon());
+
+  EXPECT_EQ(got.outcome, IoOutcome::FAILED);
+  EXPECT_EQ(got.error, ETIMEDOUT);
+}
+
+TEST(SocketTest, FindsThatAPeerIsGoneWhoseBuffersAreFull) {
+  auto pair = tcpPair();
+  const std::string much = pattern(32 << 20);
+  const IoResult first = pair.near.sendAll(much, Deadline::after(Milliseconds(0)));
+  ASSERT_EQ(first.outcome, IoOutcome::TIMED_OUT);
+  test::playDead(pair.far.fd());
+
+  const IoResult second = pair.near.sendAll(much, test::soon());
+
+  EXPECT_EQ(second.outcome, IoOutcome::FAILED);
+  EXPECT_EQ(second.error, ETIMEDOUT);
+}
+
 TEST(StreamOptionsTest, FindADeadPeerWithinTheGivenTime) {
   const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
 
@@ -257,7 +307,7 @@ TEST(StreamOptionsTest, FindADeadPeerWithinTheGivenTime) {
   EXPECT_EQ(option(fd.get(), IPPROTO_TCP, TCP_KEEPIDLE), 4);
   EXPECT_EQ(option(fd.get(), IPPROTO_TCP, TCP_KEEPINTVL), 4);
   EXPECT_EQ(option(fd.get(), IPPROTO_TCP, TCP_KEEPCNT), 3);
-  EXPECT_EQ(option(fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT), 20000);
+  EXPECT_EQ(option(fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT), 0);
 }
 
 TEST(StreamOptionsTest, NeverProbeMoreThanOnceASecond) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <memory>
+#include <poll.h>
 #include <sys/resource.h>
 #include <thread>
 
@@ -107,6 +108,38 @@ TEST_P(StoreServerTest, ClosesStrangersAtOnceAndSaysSoOnce) {
     EXPECT_THAT(linesWith(log, str("it speaks ", named)), SizeIs(1));
     EXPECT_THAT(log.lines(), SizeIs(1));
   }
+}
+
+TEST_P(StoreServerTest, KeepsAClientThatLivesButDoesNotReadItsReplies) {
+  const ScopedEnv env("UNISONO_NET_DEAD_MS", "1000");
+  start();
+  RawClient client = connect(4096);
+  const std::string value(kMiB, 'v');
+  ASSERT_TRUE(client.send(setOf("/k", value)));
+  ASSERT_TRUE(client.send(req(Query::GET).blob("/k")));
+
+  pollfd end{.fd = client.fd(), .events = POLLRDHUP, .revents = 0};
+  EXPECT_EQ(::poll(&end, 1, 3000), 0) << "the server ended the connection";
+
+  EXPECT_TRUE(client.receive(8 + kMiB) == blob(value));
+  EXPECT_TRUE(client.served());
+}
+
+TEST_P(StoreServerTest, EndsTheConnectionToAHostThatIsGone) {
+  const LogCapture log;
+  const ScopedEnv env("UNISONO_NET_DEAD_MS", "1000");
+  start();
+  RawClient other = connect();
+  RawClient client = connect();
+  ASSERT_TRUE(client.served());
+  ASSERT_TRUE(client.send(waitOf({"/k"})));
+  ::unisono::test::playDead(client.fd());
+  ASSERT_TRUE(other.send(setOf("/k", "v")));  // from now on there is a reply to acknowledge
+
+  EXPECT_TRUE(eventually([&] { return server->connectionCount() == 1; }));
+  EXPECT_TRUE(other.served());
+  server.reset();
+  EXPECT_THAT(linesWith(log, "acknowledged nothing for"), SizeIs(1));
 }
 
 TEST_P(StoreServerTest, ClosesWhoSaysNothingOrStopsInTheMiddle) {

@@ -34,6 +34,7 @@ constexpr int kAcceptsPerTurn = 256;
 constexpr std::size_t kFlushes = 1024;  // replies sent before the loop looks at requests again
 constexpr std::uint64_t kHeldReplies = 1024 * 1024;  // with more, nothing waits for the turn's end
 constexpr Milliseconds kTick(100);
+constexpr std::size_t kLooksPerTick = 256;  // at connections whose host may be gone
 constexpr Milliseconds kAcceptPause(100);
 
 void requirePermission(const SocketAddress& address, bool isLoopbackOnly) {
@@ -112,6 +113,7 @@ class StoreServer::Loop {
   void tryFlush(Client& client) noexcept;
   void drop(ConnectionId id) noexcept;
   void tick();
+  void dropTheGone();
   void warnWhenNearlyFull();
   void report(ConnectionId id, const Status& why) noexcept;
 
@@ -121,6 +123,7 @@ class StoreServer::Loop {
   std::vector<char> buffer_ = std::vector<char>(kReadSize);  // one for all connections
   std::deque<Door> doors_;
   std::unordered_map<ConnectionId, Client> clients_;
+  std::size_t nextLook_ = 0;  // a bucket of clients_
   bool flushPosted_ = false;
   ConnectionId lastId_ = 0;
   ReserveFd reserve_;
@@ -336,10 +339,30 @@ void StoreServer::Loop::drop(ConnectionId id) noexcept {
 void StoreServer::Loop::tick() {
   const TimePoint now = systemClock().now();
   core_.tick(now);
+  dropTheGone();
   flushTouched();
   warnWhenNearlyFull();
   if (!accepting_ && now >= acceptAgain_) {
     resumeAccepting();
+  }
+}
+
+/// Ends connections to hosts that are gone: those with something to acknowledge, which keep-alive
+/// does not look after. Of many connections, some at a time.
+void StoreServer::Loop::dropTheGone() {
+  const std::size_t buckets = clients_.bucket_count();
+  for (std::size_t looks = std::min(buckets, kLooksPerTick); looks > 0; --looks) {
+    nextLook_ = (nextLook_ + 1) % buckets;
+    const auto found = std::find_if(
+        clients_.cbegin(nextLook_), clients_.cend(nextLook_), [this](const auto& entry) {
+          return isPeerGone(entry.second.fd.get(), streamOptions_.netDead);
+        });
+    if (found != clients_.cend(nextLook_)) {
+      const ConnectionId id = found->first;
+      report(id, {Reason::TIMEOUT, str("its host has acknowledged nothing for ",
+                                       formatDuration(streamOptions_.netDead))});
+      drop(id);
+    }
   }
 }
 
