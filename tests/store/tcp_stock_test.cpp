@@ -192,6 +192,18 @@ TEST_F(StockServerTest, ACallThatIsNotAnsweredGivesUpInTimeAndTheNextOneWorks) {
   EXPECT_EQ(client.getString("k"), "v");
 }
 
+TEST_F(StockServerTest, WritesThatCannotBeConfirmedAnyMoreAreReportedByTheNextCall) {
+  server.ignore(tcp::Query::NUM_KEYS);
+  client.set("k", "v");
+  client.setTimeout(100ms);
+  EXPECT_EQ(reasonOf([&] { client.numKeys(); }), Reason::TIMEOUT);
+  server.cutAll();
+  client.setTimeout(20s);
+
+  EXPECT_THAT(textOf<DistNetworkError>([&] { client.check({"k"}); }),
+              AllOf(HasSubstr("[STORE_LOST]"), HasSubstr("the last writes of this store")));
+}
+
 TEST_F(StockServerTest, ACancellationThatIsNotAnsweredGivesUpInTime) {
   server.ignore(tcp::Query::CANCEL_WAIT);
   const EndsInTime bound(200ms);

@@ -277,6 +277,53 @@ TEST_P(ServerFaultTest, AWriteAfterTheDeathOfTheServerIsRefusedSoon) {
   }));
 }
 
+TEST_P(ServerFaultTest, WritesBeforeACallThatIsNotAnsweredAreSeenByTheNextOne) {
+  const auto client = connect(20s);
+  for (int i = 0; i < 16; ++i) {  // or the kernel would not take in much for a stopped server
+    client->set("first", std::string(4'000'000, 'x'));
+  }
+  ASSERT_TRUE(client->check({"first"}));
+  server.stop();
+  for (int i = 0; i < 10; ++i) {
+    client->set(str("k", i), std::string(60'000, 'x'));
+  }
+  client->setTimeout(100ms);
+  EXPECT_EQ(reasonOf([&] { client->numKeys(); }), Reason::TIMEOUT);
+  EXPECT_EQ(reasonOf([&] { client->check({"k9"}); }), Reason::TIMEOUT);
+  server.resume();
+  client->setTimeout(20s);
+
+  EXPECT_TRUE(client->check({"k9"}));
+}
+
+TEST_P(ServerFaultTest, WritesThatAreLostWithAConnectionAreReportedByTheNextCall) {
+  CuttingProxy proxy(server.port());
+  TCPStore client(kHost, {.port = proxy.port(), .timeout = 20s});
+  ASSERT_FALSE(client.check({"k"}));
+  server.stop();
+  client.set("k", "v");
+  client.set("k", "w");
+  client.setTimeout(100ms);
+  EXPECT_EQ(reasonOf([&] { client.numKeys(); }), Reason::TIMEOUT);
+  proxy.cutAll();
+  server.resume();
+  client.setTimeout(20s);
+
+  const std::string first = textOf<DistNetworkError>([&] { client.numKeys(); });
+  EXPECT_THAT(first, AllOf(HasSubstr("[STORE_LOST]"), HasSubstr("the last 2 writes")));
+  EXPECT_EQ(textOf<DistNetworkError>([&] { client.check({"k"}); }), first);
+}
+
+TEST_P(ServerFaultTest, ACallThatLosesTheStoreSaysWhichWritesWereNotConfirmed) {
+  const auto client = connect(20s);
+  server.stop();
+  client->set("k", "v");
+  server.kill();
+
+  EXPECT_THAT(textOf<DistNetworkError>([&] { client->numKeys(); }),
+              AllOf(HasSubstr("[STORE_LOST]"), HasSubstr("the last 1 write of this store")));
+}
+
 TEST_P(ServerFaultTest, WhatAClientWroteIsDoneAlsoWhenTheClientIsGone) {
   const auto observer = connect(20s);
   const std::string value(100'000, 'x');

@@ -73,6 +73,7 @@ class StockServer {
   /// What one connection was asked, separated by blanks, after the handshake.
   std::string asked(int connection) const;
   int connections() const { return server_.connections(); }
+  void cutAll() { server_.cutAll(); }
 
   /// From now on requests of this kind are not answered and not carried out.
   void ignore(tcp::Query query);

@@ -82,10 +82,12 @@ StoreClient::~StoreClient() {
   std::list<Slot> slots;
   {
     const MutexLock lock(mutex_);
-    slots.swap(slots_);
+    if (!lost_) {  // or else it has been said
+      slots.swap(slots_);
+    }
   }
   for (const Slot& slot : slots) {
-    if (slot.connection && !slot.connection->broken()) {
+    if (slot.connection && slot.connection->canConfirm()) {
       confirmWrites(*slot.connection);
     }
   }
@@ -142,10 +144,41 @@ StoreClient::Slot& StoreClient::take(const Call& call, Purpose purpose) {
     slot->purpose = purpose;
     slot->dirty = slot->dirty || purpose == Purpose::WRITE;
   }
+  if (slot->connection && slot->connection->broken()) {
+    clearDoubt(*slot, call);
+  }
   if (!slot->connection) {
     connectSlot(*slot, call);
   }
   return *slot;
+}
+
+/// Finds out what became of the writes on a connection that had to be given up, and lets it go.
+void StoreClient::clearDoubt(Slot& slot, const Call& call) {
+  try {
+    Connection& connection = *slot.connection;
+    if (!connection.canConfirm()) {
+      connection.unconfirmed(call);
+    }
+    std::optional<ErrorFacts> refused;
+    while (connection.unacknowledged > 0) {
+      const std::optional<ErrorFacts> verdict = readVerdict(connection, call);
+      refused = refused ? refused : verdict;
+    }
+    if (connection.unfenced) {
+      static_cast<void>(connection.byte(call));
+    }
+    {
+      const MutexLock lock(mutex_);
+      slot.connection.reset();
+      slot.dirty = slot.purpose == Purpose::WRITE;
+      changed_.notifyAll();
+    }
+    throwRefused(refused);
+  } catch (...) {
+    giveBack(slot);
+    throw;
+  }
 }
 
 /// `call`, but over as soon as this client is: for what shutdown() cannot reach otherwise.
@@ -189,8 +222,11 @@ void StoreClient::connectSlot(Slot& slot, const Call& call) {
 
 void StoreClient::giveBack(Slot& slot) noexcept {
   const MutexLock lock(mutex_);
+  const Connection* connection = slot.connection.get();
+  const bool useless =
+      connection == nullptr || (connection->broken() && !connection->owesConfirmation());
   const bool surplus = slots_.size() > kMostConnections && !slot.dirty;
-  if (!slot.connection || slot.connection->broken() || surplus) {
+  if (useless || surplus) {
     slots_.remove_if([&](const Slot& other) { return &other == &slot; });
   } else {
     slot.busy = false;

@@ -9,7 +9,9 @@
 // Read-your-writes: a write that has returned is seen by every later call on this
 // object, whichever connection that uses. Writes are not waited for, so a connection
 // with unacknowledged writes is *dirty*, from the moment a writer takes it; at most
-// one is, and until it is clean only it is used.
+// one is, and until it is clean only it is used. When it breaks before (no answer in
+// time, an interrupt), it is kept: the next call first reads from it what became of
+// the writes, and is told STORE_LOST when that cannot be known any more.
 //
 // A server of ours may refuse a write (it is full). Since nobody waits for that, the
 // next call that is answered throws the refusal, and has then changed nothing itself.
@@ -96,7 +98,8 @@ class StoreClient {
   enum class Purpose : std::uint8_t { ASK, WRITE, WAIT, ARRIVE };
 
   struct Slot {
-    std::unique_ptr<Connection> connection;  // null while it is being opened
+    // Null while it is being opened; broken while it is not known what became of writes on it.
+    std::unique_ptr<Connection> connection;
     bool busy = true;
     bool dirty = false;
     Purpose purpose = Purpose::ASK;  // while busy
@@ -127,6 +130,7 @@ class StoreClient {
   Slot& take(const Call& call, Purpose purpose) UNISONO_EXCLUDES(mutex_);
   Slot* freeSlot(Purpose purpose) UNISONO_REQUIRES(mutex_);
   void connectSlot(Slot& slot, const Call& call) UNISONO_EXCLUDES(mutex_);
+  void clearDoubt(Slot& slot, const Call& call) UNISONO_EXCLUDES(mutex_);
   Call untilClosing(Call call) const;
   void giveBack(Slot& slot) noexcept UNISONO_EXCLUDES(mutex_);
   void setClean(Slot& slot) noexcept UNISONO_EXCLUDES(mutex_);

@@ -46,7 +46,9 @@ WaitContext Connection::waiting(Deadline until, const Call& call) const {
 
 void Connection::send(std::string_view bytes, const Call& call) {
   const WaitContext wait = waiting(call.deadline, call);
+  halfSent_ = true;
   const IoResult result = moving([&] { return socket_.sendAll(bytes, wait); });
+  halfSent_ = !result.isDone();
   if (result.outcome == IoOutcome::TIMED_OUT) {
     unanswered(call);
   }
@@ -161,8 +163,10 @@ void Connection::verdict(const Call& call) {
 }
 
 ErrorFacts Connection::refusal(const Call& call) {
+  derailed_ = true;
   const Reason reason = reasonWithToken(blob(call)).value_or(Reason::PROTOCOL);
   const std::string text = blob(call);
+  derailed_ = false;
   return {.reason = reason,
           .what = call.keys.empty()
                       ? str(call.op, " was refused: ", text)
@@ -174,6 +178,7 @@ ErrorFacts Connection::refusal(const Call& call) {
 
 void Connection::outOfStep(const Call& call, std::string_view what) {
   broken_ = true;
+  derailed_ = true;
   throw DistNetworkError({.reason = Reason::PROTOCOL,
                           .what = str("the server at ", place_, " answered ", call.op, " with ",
                                       what, ", which makes no sense"),
@@ -203,9 +208,28 @@ void Connection::lost(const Call& call, const IoResult& result, std::string_view
                                     ", got 0 bytes. Connection was likely closed. Did the remote "
                                     "server shutdown or crash?")
                               : result.text();
+  throw DistNetworkError(
+      {.reason = Reason::STORE_LOST,
+       .what = str("lost the store at ", place_, " during ", call.op, ": ", how, whatMayBeLost()),
+       .hint = "look at the process that runs the server",
+       .op = std::string(call.op),
+       .host = place_,
+       .elapsed = elapsedSince(call.start)});
+}
+
+std::string Connection::whatMayBeLost() const {
+  if (unacknowledged > 0) {
+    return str(". Not confirmed, and perhaps lost: the last ", unacknowledged,
+               unacknowledged == 1 ? " write" : " writes", " of this store");
+  }
+  return unfenced ? ". Not confirmed, and perhaps lost: the last writes of this store" : "";
+}
+
+void Connection::unconfirmed(const Call& call) {
   throw DistNetworkError({.reason = Reason::STORE_LOST,
-                          .what = str("lost the store at ", place_, " during ", call.op, ": ", how),
-                          .hint = "look at the process that runs the server",
+                          .what = str("lost the store at ", place_, " before ", call.op,
+                                      ": a connection had to be given up", whatMayBeLost()),
+                          .hint = "is the server's process stopped or its host overloaded?",
                           .op = std::string(call.op),
                           .host = place_,
                           .elapsed = elapsedSince(call.start)});

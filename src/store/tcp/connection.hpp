@@ -78,6 +78,13 @@ class Connection {
   void shutdown() noexcept { socket_.shutdown(); }
 
   bool broken() const noexcept { return broken_; }
+
+  /// Whether writes were sent that the server has not confirmed.
+  bool owesConfirmation() const noexcept { return unacknowledged > 0 || unfenced; }
+  /// Whether they can still be confirmed on a broken connection, by what is yet to arrive: of our
+  /// own servers, the verdicts; of others, the answer to anything that was sent after them.
+  bool canConfirm() const noexcept { return native() ? !derailed_ : !halfSent_ && !derailed_; }
+  [[noreturn]] void unconfirmed(const Call& call);
   void markBroken() noexcept { broken_ = true; }
   bool native() const noexcept { return traits.native; }
   const std::string& place() const noexcept { return place_; }
@@ -103,12 +110,15 @@ class Connection {
   bool fill(Deadline until, const Call& call);
   IoResult receive(char* data, std::size_t size, const WaitContext& wait);
   [[noreturn]] void lost(const Call& call, const IoResult& result, std::string_view verb);
+  std::string whatMayBeLost() const;
 
   Socket socket_;
   const std::string place_;
   const std::unique_ptr<char[]> buffer_;  // not cleared: most of it is never used
   std::string_view in_;                   // what is in it and has not been taken yet
   bool broken_ = false;
+  bool derailed_ = false;  // what comes next is in the middle of something, or nonsense
+  bool halfSent_ = false;  // the last request perhaps was not sent, or not all of it
   Spin spin_;
 };
 
