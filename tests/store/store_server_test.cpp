@@ -12,7 +12,7 @@
 #include "net/net_support.hpp"
 #include "store/expect.hpp"
 #include "store/raw_client.hpp"
-#include "store/tcp/server.hpp"
+#include "store/running_server.hpp"
 #include "support/memory.hpp"
 #include "support/support.hpp"
 
@@ -43,10 +43,6 @@ using ::unisono::test::ScopedEnv;
 
 constexpr std::size_t kMiB = 1024 * 1024;
 
-Deadline soon() {
-  return Deadline::after(std::chrono::seconds(20));
-}
-
 std::vector<std::string> linesWith(const LogCapture& log, std::string_view text) {
   std::vector<std::string> found = log.lines();
   std::erase_if(found, [&](const std::string& line) { return line.find(text) == line.npos; });
@@ -58,25 +54,9 @@ std::size_t openDescriptors() {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-class StoreServerTest : public testing::TestWithParam<bool> {
+class StoreServerTest : public testing::TestWithParam<bool>, protected test::RunningServer {
  protected:
-  void start(const StoreLimits& limits = {}, const std::string& host = "127.0.0.1") {
-    server = std::make_unique<StoreServer>(
-        StoreServer::Options{.host = host, .useLibUv = GetParam(), .limits = limits}, soon());
-  }
-  /// A client that has said hello.
-  RawClient connect(int bufferBytes = 0) {
-    RawClient client(server->address(), bufferBytes);
-    EXPECT_TRUE(client.connected() && client.hello());
-    return client;
-  }
-  std::vector<RawClient> connectMany(std::size_t count) {
-    std::vector<RawClient> clients(count);
-    std::generate(clients.begin(), clients.end(), [this] { return connect(); });
-    return clients;
-  }
-
-  std::unique_ptr<StoreServer> server;
+  StoreServerTest() : RunningServer(GetParam()) {}
 };
 INSTANTIATE_TEST_SUITE_P(Loops, StoreServerTest, testing::Values(true, false),
                          [](const auto& loop) { return loop.param ? "Libuv" : "Poll"; });
