@@ -197,6 +197,19 @@ TEST_P(StoreQueueTest, APopWithATimeoutOfZeroIsOneCheck) {
   }
 }
 
+TEST_P(StoreQueueTest, APopMayWaitLongerThanThirtyDays) {
+  for (const std::chrono::milliseconds timeout :
+       {std::chrono::milliseconds(24h * 30), std::chrono::milliseconds::max()}) {
+    store.setTimeout(timeout);
+    BlockedCall popping([&] { return pop(); });
+
+    EXPECT_TRUE(popping.staysBlocked());
+    store.queuePush("q", "x");
+
+    EXPECT_EQ(popping.result(), "x");
+  }
+}
+
 TEST_P(StoreQueueTest, AQueueIsNoKey) {
   store.queuePush("q", "v");
 

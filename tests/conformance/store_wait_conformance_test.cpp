@@ -232,12 +232,18 @@ TEST_P(StoreWaitTest, TimeoutsBeyondThirtyDaysWork) {
     store.setTimeout(timeout);
     BlockedCall getting([&] { return store.getString("k"); });
     BlockedCall waiting([&] { return store.wait({"k"}, timeout), true; });
+    BlockedCall many([&] { return store.multiGet(std::vector<std::string>{"k"}); });
+    BlockedCall meeting([&] { return store.barrier("b", 2, timeout), true; });
 
     EXPECT_TRUE(getting.staysBlocked());
+    EXPECT_FALSE(waiting.finished() || many.finished() || meeting.finished());
     store.set("k", "v");
+    store.barrier("b", 2, timeout);
 
     EXPECT_EQ(getting.result(), "v");
     EXPECT_TRUE(waiting.result());
+    EXPECT_THAT(many.result(), ElementsAre(bytes("v")));
+    EXPECT_TRUE(meeting.result());
   }
 }
 

@@ -177,5 +177,113 @@ TEST(TCPStoreConnectTest, DestroyingAStoreDoesNotWaitForAConnectionBeingMade) {
   EXPECT_EQ(reasonOf([&] { second.result(); }), Reason::SHUTDOWN);
 }
 
+// --- Timeouts at the ends of the scale ----------------------------------------------------------
+
+const std::vector<std::chrono::milliseconds> kVeryLong = {
+    std::chrono::milliseconds(24h * 30), std::chrono::milliseconds(std::int64_t{1} << 32U),
+    std::chrono::milliseconds::max()};
+
+TEST(TCPStoreTimeoutTest, ZeroIsOneAttempt) {
+  TCPStore server(kHost, serverOptions());
+  for (int i = 0; i < 20; ++i) {
+    TCPStore client(kHost, clientOptions(server.port(), 0ms));
+    EXPECT_TRUE(client.hasNativeServer());
+    EXPECT_EQ(client.add("n", 1), i + 1);
+  }
+
+  const test::ClosedPort closed;
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_THAT(
+      textOf<DistNetworkError>([&] { TCPStore(kHost, clientOptions(closed.number(), 0ms)); }),
+      AllOf(HasSubstr(str("The client socket has timed out after 0ms while trying to connect to "
+                          "(127.0.0.1, ",
+                          closed.number(), ")")),
+            HasSubstr("ECONNREFUSED"), HasSubstr(", 1 attempt."), HasSubstr("[PEER_UNREACHABLE]")));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, test::latestEnd(0ms));
+}
+
+TEST(TCPStoreTimeoutTest, ZeroServesButWaitsForNoWorkers) {
+  TCPStoreOptions options = serverOptions();
+  options.timeout = 0ms;
+  TCPStore alone(kHost, options);
+  alone.set("k", "v");
+  EXPECT_EQ(alone.getString("k"), "v");
+
+  options.numWorkers = 1;
+  EXPECT_EQ(TCPStore(kHost, options).numKeys(), 1);
+  options.numWorkers = 2;
+  EXPECT_THAT(textOf([&] { TCPStore(kHost, options); }),
+              AllOf(HasSubstr("Timed out after 0 seconds waiting for clients. 1/2 clients joined."),
+                    HasSubstr("[TIMEOUT]")));
+}
+
+TEST(TCPStoreTimeoutTest, ZeroDoesNotWaitForASilentPeer) {
+  const FakeServer silent([](Socket& socket, int) { test::drain(socket); });
+  const auto start = std::chrono::steady_clock::now();
+
+  EXPECT_THAT(
+      textOf<DistNetworkError>([&] { TCPStore(kHost, clientOptions(silent.port(), 0ms)); }),
+      AllOf(HasSubstr("The client socket has timed out after 0ms"), HasSubstr("does not answer")));
+
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+}
+
+TEST(TCPStoreTimeoutTest, NegativeIsRefusedBeforeAnythingIsDone) {
+  const FakeServer server([](Socket& socket, int) { test::drain(socket); });
+  const auto what = AllOf(HasSubstr("must not be negative"), HasSubstr("-1"), HasSubstr("[USAGE]"));
+  TCPStoreOptions serving = serverOptions();
+  serving.timeout = -1ms;
+
+  EXPECT_THAT(textOf<UsageError>([&] { TCPStore(kHost, clientOptions(server.port(), -1ms)); }),
+              what);
+  EXPECT_THAT(textOf<UsageError>([&] { TCPStore(kHost, serving); }), what);
+  EXPECT_EQ(server.connections(), 0);
+}
+
+TEST(TCPStoreTimeoutTest, VeryLongOnesDoNotWrapAround) {
+  for (const std::chrono::milliseconds timeout : kVeryLong) {
+    test::ClosedPort later;
+    const std::uint16_t port = later.number();
+    BlockedCall connecting([&] {
+      TCPStoreOptions options = clientOptions(port, timeout);
+      options.numWorkers = 2;
+      return std::make_shared<TCPStore>(kHost, options);
+    });
+    EXPECT_TRUE(connecting.staysBlocked());
+
+    TCPStoreOptions options = serverOptions();
+    options.port = port;
+    options.masterListenFd = later.release();
+    options.timeout = timeout;
+    options.numWorkers = 2;
+    TCPStore server(kHost, options);
+    const std::shared_ptr<TCPStore> client = connecting.result();
+
+    EXPECT_EQ(client->timeout(), timeout);
+    client->set("k", "v");
+    EXPECT_EQ(server.getString("k"), "v");
+    EXPECT_EQ(client->clone()->timeout(), timeout);
+  }
+}
+
+TEST(TCPStoreTimeoutTest, VeryLongWaitsForWorkersEndWithTheLastOne) {
+  for (const std::chrono::milliseconds timeout : kVeryLong) {
+    test::ClosedPort place;
+    TCPStoreOptions options = serverOptions();
+    options.port = place.number();
+    options.masterListenFd = place.release();
+    options.timeout = timeout;
+    options.numWorkers = 2;
+    BlockedCall serving([&] { return std::make_shared<TCPStore>(kHost, options); });
+    EXPECT_TRUE(serving.staysBlocked());
+
+    TCPStoreOptions second = clientOptions(options.port);
+    second.numWorkers = 2;
+    const TCPStore client(kHost, second);
+
+    EXPECT_EQ(serving.result()->port(), options.port);
+  }
+}
+
 }  // namespace
 }  // namespace unisono
