@@ -22,6 +22,7 @@ using test::reasonOf;
 using test::storeKinds;
 using test::textOf;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -215,6 +216,50 @@ TEST_P(StoreConformanceTest, RefusesToCountWhatIsNoNumberAndGoesOn) {
               AllOf(HasSubstr("overflow"), HasSubstr("DO: keep a counter under a key of its own"),
                     HasSubstr("[USAGE]"), HasSubstr("op=add")));
   EXPECT_EQ(store.getString("k"), "9223372036854775807");
+  store.set("k", "-9223372036854775808");
+  EXPECT_EQ(reasonOf([&] { store.add("k", -1); }), Reason::USAGE);
+  EXPECT_EQ(store.getString("k"), "-9223372036854775808");
+  EXPECT_EQ(store.add("other", 1), 1);
+}
+
+TEST_P(StoreConformanceTest, RefusesAValueThatIsTooLongAndGoesOn) {
+  const std::string longest(8 * 1024 * 1024, 'v');
+  const std::string more = longest + "v";
+  const auto what = AllOf(ContainsRegex("8388608|8[.0]* MiB"), HasSubstr("[LIMIT]"));
+  store.set("k", longest);
+
+  EXPECT_THAT(textOf([&] { store.set("k", more); }), what);
+  EXPECT_THAT(textOf([&] { store.append("new", more); }), what);
+  EXPECT_THAT(textOf([&] { store.compareSet("new", "", more); }), what);
+  EXPECT_THAT(textOf([&] {
+                store.multiSet(std::vector<std::string>{"new"}, std::vector<Bytes>{bytes(more)});
+              }),
+              what);
+
+  EXPECT_TRUE(store.getString("k") == longest);
+  EXPECT_FALSE(store.check({"new"}));
+  EXPECT_EQ(store.add("other", 1), 1);
+}
+
+TEST_P(StoreConformanceTest, RefusesAKeyThatIsTooLongAndGoesOn) {
+  const std::string key(8193, 'k');
+  if (!kind().limitsKeys) {
+    store.set(key, "v");
+    EXPECT_EQ(store.getString(key), "v");
+    return;
+  }
+  const std::vector<std::string> keys = {"there", key};
+  const auto refused = [](const std::function<void()>& call) {
+    EXPECT_THAT(textOf(call), AllOf(ContainsRegex("819[12]"), HasSubstr("[LIMIT]")));
+  };
+
+  refused([&] { store.set(key, "v"); });
+  refused([&] { store.add(key, 1); });
+  refused([&] { store.append(key, "v"); });
+  refused([&] { store.compareSet(key, "", "v"); });
+  refused([&] { store.multiSet(keys, std::vector<Bytes>{bytes("1"), bytes("2")}); });
+
+  EXPECT_EQ(store.numKeys(), kind().ownKeys);
   EXPECT_EQ(store.add("other", 1), 1);
 }
 

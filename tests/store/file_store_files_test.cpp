@@ -15,6 +15,7 @@
 #include "base/random.hpp"
 #include "store/expect.hpp"
 #include "store/file/owners.hpp"
+#include "support/blocked_call.hpp"
 #include "support/support.hpp"
 
 namespace unisono {
@@ -237,6 +238,22 @@ TEST_F(FileStoreFilesTest, NoticesThatItsFileWasRemoved) {
   EXPECT_EQ(reasonOf([&] { store.wait({"never"}, milliseconds(60'000)); }), Reason::STORE_LOST);
 
   EXPECT_FALSE(fs::exists(path)) << "and does not silently make a new one";
+}
+
+TEST_F(FileStoreFilesTest, NoticesThatItsFileGoesWhileItWaits) {
+  for (const auto& damage : std::vector<std::pair<Reason, std::function<void()>>>{
+           {Reason::PROTOCOL, [&] { fs::resize_file(path, fs::file_size(path) - 1); }},
+           {Reason::STORE_LOST, [&] { fs::remove(path); }}}) {
+    FileStore other(path);
+    other.set("a", "1");
+    test::BlockedCall waiting(
+        [&] { return reasonOf([&] { other.wait({"never"}, milliseconds(60'000)); }); });
+
+    damage.second();
+
+    EXPECT_EQ(waiting.result(), damage.first);
+    fs::remove(path);
+  }
 }
 
 TEST_F(FileStoreFilesTest, NoticesThatItsFileWasReplaced) {
