@@ -4,23 +4,25 @@
 #include <CLI/CLI.hpp>
 
 #include "exit_code.hpp"
+#include "manner.hpp"
 
 namespace unisono::cli {
 
-/// What commands share: where they leave the exit code.
+/// What commands share: how they are to speak, and where they leave the exit code.
 struct Context {
+  Manner manner;
   int exitCode = OK;
 };
 
 struct Args;  // of the verbs; verbs/verbs.hpp
 
-/// -v, -q and --color, which every command of the store has, and what they bring about.
-void takeLoudness(CLI::App& command, Args& args);
-void applyLoudness(const Args& args);
+/// What comes before every command: signals are watched, colours and log are as `manner` says.
+void begin(const Manner& manner);
 
 /// --timeout, with what it is said to mean.
 void takeTimeout(CLI::App& command, Args& args, const char* help);
 
+// Each adds its command. The options that all commands have are added to them in program.cpp.
 void addStore(CLI::App& program, Context& context);
 void addStoreBench(CLI::App& store, Context& context);
 void addInfo(CLI::App& program, Context& context);

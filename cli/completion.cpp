@@ -2,6 +2,7 @@
 // from the parser itself, so that it knows what the program knows.
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -120,9 +121,15 @@ std::string forFish(const std::vector<Level>& levels) {
   return script;
 }
 
+std::string scriptFor(const std::string& shell, const CLI::App& program) {
+  std::vector<Level> levels;
+  collect(program, "unisono", levels);
+  return shell == "bash" ? forBash(levels) : shell == "zsh" ? forZsh(levels) : forFish(levels);
+}
+
 }  // namespace
 
-void addCompletion(CLI::App& program, Context&) {
+void addCompletion(CLI::App& program, Context& context) {
   CLI::App* command = program.add_subcommand(
       "completion", "Print a script with which a shell completes commands and options");
   const auto shell = std::make_shared<std::string>();
@@ -130,11 +137,16 @@ void addCompletion(CLI::App& program, Context&) {
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   command->footer("Example:\n  source <(unisono completion bash)");
-  command->callback([shell, &program] {
-    watchSignals();
-    std::vector<Level> levels;
-    collect(program, "unisono", levels);
-    print(*shell == "bash" ? forBash(levels) : *shell == "zsh" ? forZsh(levels) : forFish(levels));
+  command->callback([shell, &program, &context] {
+    begin(context.manner);
+    const std::string script = scriptFor(*shell, program);
+    if (!context.manner.json) {
+      print(script);
+      return;
+    }
+    const nlohmann::ordered_json document = {
+        {"schema", "unisono-completion/1"}, {"shell", *shell}, {"script", script}};
+    printLine(document.dump());
   });
 }
 

@@ -18,9 +18,8 @@
 namespace unisono::cli {
 namespace {
 
-struct InfoOptions {
+struct InfoOptions : Manner {
   bool env = false;
-  bool json = false;
 };
 
 std::vector<const EnvEntry*> sortedKnobs() {
@@ -49,8 +48,10 @@ std::string toText(const nlohmann::json& document) {
   return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+/// Logs nothing, so -v and -q change no variable that it is about to show.
 void printInfo(const InfoOptions& options) {
   watchSignals();
+  setColor(options.color);
   if (options.json) {
     nlohmann::json document = {{"schema", "unisono-info/1"}, {"version", UNISONO_VERSION_STRING}};
     if (options.env) {
@@ -66,19 +67,22 @@ void printInfo(const InfoOptions& options) {
   for (const EnvEntry* knob : sortedKnobs()) {
     const char* value = std::getenv(knob->name);
     printLine(str("\n", knob->name, " = ", value == nullptr ? knob->fallback : value,
-                  value == nullptr ? " (default)" : "", "\n    ", knob->doc));
+                  value == nullptr ? colored(Color::FAINT, " (default)") : "", "\n    ",
+                  knob->doc));
   }
 }
 
 }  // namespace
 
-void addInfo(CLI::App& program, Context&) {
+void addInfo(CLI::App& program, Context& context) {
   CLI::App* command = program.add_subcommand("info", "Show the version and the environment");
   const auto options = std::make_shared<InfoOptions>();
   command->add_flag("--env", options->env, "List every environment variable that is read");
-  command->add_flag("--json", options->json, "Print JSON");
   command->footer("Example:\n  unisono info --env");
-  command->callback([options] { printInfo(*options); });
+  command->callback([options, &context] {
+    static_cast<Manner&>(*options) = context.manner;
+    printInfo(*options);
+  });
 }
 
 }  // namespace unisono::cli

@@ -3,6 +3,7 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <fcntl.h>
 #include <sstream>
 #include <string>
@@ -32,6 +33,7 @@ int exitCodeFor(const DistError& error) {
     case Reason::PEER_UNREACHABLE:
     case Reason::CONFIG:
     case Reason::STORE_LOST:
+    case Reason::PROTOCOL:  // something answers, but it is no store
       return UNREACHABLE;
     case Reason::RESOURCE:  // a port that is taken, or what this process may have
       return dynamic_cast<const DistNetworkError*>(&error) != nullptr ? UNREACHABLE : FAILURE;
@@ -40,38 +42,69 @@ int exitCodeFor(const DistError& error) {
   }
 }
 
-/// The names that could have stood where `app` was left without a valid one.
-std::vector<std::string_view> knownWords(const CLI::App& app,
-                                         const std::vector<std::string>& names) {
-  std::vector<std::string_view> known;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    known.emplace_back(command->get_name());
+/// The options that every command has, and each level above it, so that they may stand anywhere.
+void takeManner(CLI::App& app, Manner& manner) {
+  constexpr const char* kGroup = "Options of every command";
+  app.set_help_flag();  // and again, to have it after the options of the command itself
+  app.set_help_flag("-h,--help", "Show this help")->group(kGroup);
+  app.set_version_flag("--version", str("unisono ", UNISONO_VERSION_STRING), "Show the version")
+      ->group(kGroup);
+  app.add_flag("--json", manner.json, "Print JSON, for programs")->group(kGroup);
+  app.add_flag("-v,--verbose", manner.verbose, "Say more; twice for every detail")->group(kGroup);
+  app.add_flag("-q,--quiet", manner.quiet, "Say only what was asked for")->group(kGroup);
+  app.add_option("--color", manner.color, "Colours: auto (on a terminal), always, never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str()
+      ->group(kGroup);
+  for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    command->group("Commands");
+    takeManner(*command, manner);
   }
-  known.insert(known.end(), names.begin(), names.end());
-  return known;
+}
+
+std::vector<std::string> commandsOf(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  return names;
+}
+
+/// The nearest of the words that could have stood where `app` was given `word`; empty if none is.
+std::string meantBy(std::string_view word, const CLI::App& app) {
+  std::vector<std::string> names = commandsOf(app);
+  for (const CLI::Option* option : app.get_options()) {
+    names.push_back(option->get_name());
+  }
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  return std::string(nearest(word.substr(0, word.find('=')), known));
+}
+
+/// What is wrong with a command line, of which `app` (called `command`) was the last word known.
+std::string mistake(const CLI::App& app, const std::string& command, const CLI::ParseError& error) {
+  const std::vector<std::string> extras = app.remaining();
+  if (extras.empty()) {
+    const bool lacksCommand = app.get_require_subcommand_min() > 0 && app.get_subcommands().empty();
+    return lacksCommand ? str("no command was given; there are ",
+                              join(commandsOf(app), ", ", commandsOf(app).size()))
+                        : std::string(error.what());
+  }
+  const std::string meant = meantBy(extras.front(), app);
+  return meant.empty() ? str("'", extras.front(), "' is not known to ", command)
+                       : str("'", extras.front(), "' is not known; did you mean ", meant, "?");
 }
 
 /// One line for a command line that makes no sense.
 int refuse(const CLI::App& program, const CLI::ParseError& error) {
   const CLI::App* app = &program;
   std::string command = "unisono";
-  while (!app->get_subcommands().empty()) {
+  while (app->remaining().empty() && !app->get_subcommands().empty()) {
     app = app->get_subcommands().front();
     command += " " + app->get_name();
   }
-  std::vector<std::string> options;
-  for (const CLI::Option* option : app->get_options()) {
-    options.push_back(option->get_name());
-  }
-  const std::vector<std::string> extras = app->remaining();
-  const std::string_view meant =
-      extras.empty() ? std::string_view() : nearest(extras.front(), knownWords(*app, options));
-  const std::string what =
-      extras.empty()  ? std::string(error.what())
-      : meant.empty() ? str("'", extras.front(), "' is not known to ", command)
-                      : str("'", extras.front(), "' is not known; did you mean ", meant, "?");
-  const ErrorFacts facts{
-      .reason = Reason::USAGE, .what = what, .hint = str("see ", command, " --help")};
+  const ErrorFacts facts{.reason = Reason::USAGE,
+                         .what = mistake(*app, command, error),
+                         .hint = str("see ", command, " --help")};
   std::fprintf(stderr, "%s\n", describe(facts).c_str());
   return USAGE_ERROR;
 }
@@ -88,13 +121,14 @@ void openStandardStreams() {
 
 int run(int argc, char** argv) {
   CLI::App program("Processes find each other, form groups, and work together.", "unisono");
-  program.set_version_flag("--version", str("unisono ", UNISONO_VERSION_STRING));
+  program.get_formatter()->label("SUBCOMMAND", "COMMAND");
   program.require_subcommand(1);
   program.footer("Each command has its own help: unisono store --help");
   Context context;
   for (const auto add : kCommands) {
     add(program, context);
   }
+  takeManner(program, context.manner);
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& help) {
@@ -130,6 +164,15 @@ int guarded(int argc, char** argv) {
 }
 
 }  // namespace
+
+void begin(const Manner& manner) {
+  watchSignals();
+  setColor(manner.color);
+  if (manner.verbose > 0 || manner.quiet) {
+    const char* level = manner.verbose > 1 ? "debug" : manner.verbose == 1 ? "info" : "error";
+    ::setenv("UNISONO_LOG", level, 1);
+  }
+}
 
 int runProgram(int argc, char** argv) {
   openStandardStreams();

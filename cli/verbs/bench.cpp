@@ -204,8 +204,7 @@ void refuseTooManyClients(const bench::Plan& plan) {
 }
 
 int run(BenchOptions options) {
-  watchSignals();
-  applyLoudness(options.args);
+  begin(options.args);
   refuseTooManyClients(options.plan);
   if (!options.plot.empty()) {
     refuseUnwritable(options.plot);
@@ -274,10 +273,11 @@ void addStoreBench(CLI::App& store, Context& context) {
   command->add_option("--python", options->python,
                       "A Python that has torch [.venv/bin/python, or python3]");
   command->add_option("--plot", options->plot, "Also draw the rates into this file (SVG)");
-  command->add_flag("--json", options->args.json, "Print one JSON document");
-  takeLoudness(*command, options->args);
   command->footer("Example:\n  unisono store bench --clients 1,16,128 --compare torch,redis");
-  command->callback([options, &context] { context.exitCode = run(*options); });
+  command->callback([options, &context] {
+    static_cast<Manner&>(options->args) = context.manner;
+    context.exitCode = run(*options);
+  });
 }
 
 }  // namespace unisono::cli

@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "command.hpp"
-#include "terminal.hpp"
 #include "verbs/verbs.hpp"
 
 namespace unisono::cli {
@@ -152,19 +151,11 @@ constexpr std::array<Verb, 12> kVerbs = {{
      "unisono store load backup.jsonl -e tcp://127.0.0.1:29501", loadWords, load},
 }};
 
-void takeCommon(CLI::App& command, Args& args) {
+void takeTarget(CLI::App& command, Args& args) {
   command.add_option("-e,--endpoint", args.endpoint,
                      "The store: tcp://host:port[/prefix], file:///path or env:// "
                      "(default: UNISONO_STORE, or MASTER_ADDR and MASTER_PORT)");
   takeTimeout(command, args, "Seconds after which to give up (default: 5; wait: 300)");
-  command.add_flag("--json", args.json, "Print JSON");
-  takeLoudness(command, args);
-}
-
-/// What comes before every verb.
-void begin(const Args& args) {
-  watchSignals();
-  applyLoudness(args);
 }
 
 void addServe(CLI::App& store, Context& context) {
@@ -172,7 +163,6 @@ void addServe(CLI::App& store, Context& context) {
       "serve", "Run a store server; PyTorch's TCPStore clients may use it too");
   command->footer("Example:\n  unisono store serve --port 0 --json");
   const auto args = std::make_shared<ServeArgs>();
-  const auto common = std::make_shared<Args>();
   command
       ->add_option("--bind", args->host,
                    "Host or address to listen on; beyond loopback it must be permitted with "
@@ -183,33 +173,17 @@ void addServe(CLI::App& store, Context& context) {
   command->add_option("--loop", args->loop, "Event loop")
       ->check(CLI::IsMember({"libuv", "poll"}))
       ->capture_default_str();
-  command->add_flag("--json", args->json, "Print the endpoint as one line of JSON");
-  takeLoudness(*command, *common);
-  command->callback([args, common, &context] {
-    begin(*common);
+  command->callback([args, &context] {
+    static_cast<Manner&>(*args) = context.manner;
+    begin(*args);
     context.exitCode = serve(*args);
   });
 }
 
 }  // namespace
 
-void takeLoudness(CLI::App& command, Args& args) {
-  command.add_flag("-v,--verbose", args.verbose, "Say more; twice for every detail");
-  command.add_flag("-q,--quiet", args.quiet, "Say only what was asked for");
-  command.add_option("--color", args.color, "Colours: auto (on a terminal), always, never")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->capture_default_str();
-}
-
 void takeTimeout(CLI::App& command, Args& args, const char* help) {
   command.add_option("--timeout", args.timeout, help)->check(kSeconds);
-}
-
-void applyLoudness(const Args& args) {
-  setColor(args.color);
-  if (args.verbose > 0 || args.quiet) {
-    ::setenv("UNISONO_LOG", args.verbose > 1 ? "debug" : args.verbose == 1 ? "info" : "error", 1);
-  }
 }
 
 void addStore(CLI::App& program, Context& context) {
@@ -224,8 +198,9 @@ void addStore(CLI::App& program, Context& context) {
     command->footer(std::string("Example:\n  ") + verb.example);
     const auto args = std::make_shared<Args>();
     verb.words(*command, *args);
-    takeCommon(*command, *args);
+    takeTarget(*command, *args);
     command->callback([args, run = verb.run, &context] {
+      static_cast<Manner&>(*args) = context.manner;
       begin(*args);
       context.exitCode = run(*args);
     });

@@ -49,6 +49,8 @@ void announce(const ServeArgs& args, const tcp::StoreServer& server) {
                                  {"loop", args.loop},
                                  {"pid", ::getpid()}};
     printLine(line.dump());
+  } else if (args.quiet) {
+    printLine(endpoint);
   } else {
     printLine(str("serving the store at ", endpoint, " (pid ", ::getpid(), "); Ctrl-C ends it"));
   }
@@ -69,7 +71,7 @@ int serve(const ServeArgs& args) {
     announce(args, server);
     signal = signals.wait();
   }
-  if (!args.json) {
+  if (!args.json && !args.quiet) {
     printLine(str("ended by signal ", signal));
   }
   return SIGNALED + signal;

@@ -11,19 +11,16 @@
 
 #include "base/clock.hpp"
 #include "exit_code.hpp"
+#include "manner.hpp"
 #include "value.hpp"
 
 namespace unisono::cli {
 
 /// What the command line says; each verb looks at its part.
-struct Args {
+struct Args : Manner {
   // All of them.
   std::string endpoint;  // empty: from the environment
   std::optional<double> timeout;
-  bool json = false;
-  bool quiet = false;
-  int verbose = 0;
-  std::string color = "auto";
 
   // Those that take or show values.
   bool hex = false;
@@ -66,11 +63,10 @@ int dump(const Args& args);
 int load(const Args& args);
 
 // Serving (serve.cpp).
-struct ServeArgs {
+struct ServeArgs : Manner {
   std::string host = "127.0.0.1";
   std::uint16_t port = 29500;
   std::string loop = "libuv";
-  bool json = false;
 };
 int serve(const ServeArgs& args);
 
