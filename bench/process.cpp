@@ -72,7 +72,8 @@ Process::Process(const std::string& program, std::vector<std::string> words,
 Process::Process(Process&& other) noexcept
     : pid_(std::exchange(other.pid_, -1)),
       output_(std::move(other.output_)),
-      read_(std::move(other.read_)) {}
+      read_(std::move(other.read_)),
+      ended_(other.ended_) {}
 
 Process::~Process() {
   if (pid_ > 0) {
@@ -84,16 +85,15 @@ Process::~Process() {
 std::string Process::readLine(Milliseconds patience) {
   FdWaitable on(output_.get(), POLLIN);
   const WaitContext limit{.deadline = Deadline::after(patience), .subject = {}};
-  bool ended = false;
   const auto hasLine = [&] {
     pollfd ready{.fd = output_.get(), .events = POLLIN, .revents = 0};
     std::array<char, 4096> bytes;
-    while (read_.find('\n') == std::string::npos && !ended && ::poll(&ready, 1, 0) == 1) {
+    while (read_.find('\n') == std::string::npos && !ended_ && ::poll(&ready, 1, 0) == 1) {
       const ssize_t got = ::read(output_.get(), bytes.data(), bytes.size());
-      ended = got <= 0;
+      ended_ = got <= 0;
       read_.append(bytes.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
     }
-    return ended || read_.find('\n') != std::string::npos;
+    return ended_ || read_.find('\n') != std::string::npos;
   };
   static_cast<void>(waitUntil(hasLine, limit, on));
   const std::size_t end = read_.find('\n');

@@ -25,12 +25,16 @@ class Process {
   /// The next line of its output, without the newline; empty at its end or after `patience`.
   std::string readLine(Milliseconds patience);
 
+  /// Whether readLine() has come to the end of its output, which is mostly its own end.
+  bool ended() const { return ended_; }
+
   pid_t pid() const { return pid_; }
 
  private:
   pid_t pid_ = -1;
   UniqueFd output_;
   std::string read_;
+  bool ended_ = false;
 };
 
 /// Where PATH has `program`, or nothing.

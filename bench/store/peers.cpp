@@ -1,5 +1,6 @@
 #include "bench/store/peers.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -18,7 +19,8 @@
 namespace unisono::bench {
 namespace {
 
-constexpr Milliseconds kStartTime(60'000);  // importing torch on a busy machine takes its time
+constexpr Milliseconds kStartTime(60'000);
+constexpr Milliseconds kNextNotice(10'000);
 
 /// "port" and "version" in a line such as {"port": 29500, "version": "2.13.0"}.
 std::string field(std::string_view line, std::string_view name) {
@@ -89,6 +91,23 @@ while True:
     time.sleep(3600)
 )";
 
+/// The first line of `process`, however slow it is within its patience; empty when there is none.
+std::string firstLine(const std::string& name, Process& process, const PeerOptions& options) {
+  const TimePoint start = systemClock().now();
+  const Deadline end = Deadline::after(options.patience);
+  Milliseconds step = options.notice;
+  while (true) {
+    std::string line = process.readLine(std::min(step, end.remaining()));
+    if (!line.empty() || process.ended() || end.expired()) {
+      return line;
+    }
+    if (options.slow) {
+      options.slow(name, elapsedSince(start), options.patience);
+    }
+    step = kNextNotice;
+  }
+}
+
 std::optional<Peer> startTorch(const PeerOptions& options, MissingPeer* missing) {
   const std::string python = findProgram(options.python);
   if (python.empty()) {
@@ -97,7 +116,12 @@ std::optional<Peer> startTorch(const PeerOptions& options, MissingPeer* missing)
   }
   const HostsEntry hosts;
   Process process(python, {python, "-c", kTorchServer}, [&] { hosts.use(); });
-  const std::string line = process.readLine(kStartTime);
+  const std::string line = firstLine("torch", process, options);
+  if (line.empty() && !process.ended()) {
+    missing->why = str("its server, run by ", python, ", did not start within ",
+                       formatDuration(options.patience));
+    return std::nullopt;
+  }
   if (portIn(line) == 0) {
     missing->why = str(python, " cannot import torch; name one that can with --python");
     return std::nullopt;

@@ -66,6 +66,11 @@ bench::Peer peerAt(const Args& args) {
           .process = {}};
 }
 
+void tellSlowStart(const std::string& name, Milliseconds since, Milliseconds patience) {
+  complain(str(name, " has been starting for ", since.count() / 1000,
+               " s; it will be left out after ", formatDuration(patience)));
+}
+
 std::vector<bench::Peer> startPeers(const BenchOptions& options, Report& report) {
   std::vector<bench::Peer> peers;
   peers.push_back(options.args.endpoint.empty() ? bench::startUnisono() : peerAt(options.args));
@@ -73,7 +78,11 @@ std::vector<bench::Peer> startPeers(const BenchOptions& options, Report& report)
     const std::string python = !options.python.empty()                   ? options.python
                                : ::access(".venv/bin/python", X_OK) == 0 ? ".venv/bin/python"
                                                                          : "python3";
-    if (auto peer = bench::startPeer(name, {.python = python}, &report.missing)) {
+    bench::PeerOptions how{.python = python};
+    if (!options.args.quiet) {
+      how.slow = tellSlowStart;
+    }
+    if (auto peer = bench::startPeer(name, how, &report.missing)) {
       peers.push_back(*std::move(peer));
     }
   }
@@ -203,8 +212,35 @@ void refuseTooManyClients(const bench::Plan& plan) {
                    ", as root or in limits.conf), or measure fewer: --clients 16")});
 }
 
+/// Before servers are started: whether what is under way at once can be held. The clients' side
+/// keeps the requests of one of them; a server may come to keep all the replies.
+void refuseTooMuchAtOnce(const bench::Plan& plan) {
+  constexpr double kMebi = 1024.0 * 1024;
+  constexpr double kMost = 1024 * kMebi;
+  constexpr std::size_t kSmall = 16;  // what other verbs send and get
+  const bool hasValues = std::any_of(plan.verbs.begin(), plan.verbs.end(), [](const auto& verb) {
+    return verb == "get" || verb == "set";
+  });
+  const std::size_t clients = *std::max_element(plan.clients.begin(), plan.clients.end());
+  const std::size_t depth = *std::max_element(plan.depths.begin(), plan.depths.end());
+  const std::size_t bytes = hasValues ? std::max(plan.valueSize, kSmall) : kSmall;
+  const double all =
+      static_cast<double>(clients) * static_cast<double>(depth) * static_cast<double>(bytes);
+  if (all <= kMost) {
+    return;
+  }
+  throw UsageError(
+      {.reason = Reason::USAGE,
+       .what = str("bench cannot have ", depth, " requests of ", formatBytes(bytes),
+                   " from each of ", clients, clients == 1 ? " client" : " clients",
+                   " under way at once: that is ", static_cast<std::uint64_t>(all / kMebi),
+                   " MiB, and ", static_cast<std::uint64_t>(kMost / kMebi), " at most"),
+       .hint = "lower --depth, --value-size or --clients"});
+}
+
 int run(BenchOptions options) {
   begin(options.args);
+  refuseTooMuchAtOnce(options.plan);
   refuseTooManyClients(options.plan);
   if (!options.plot.empty()) {
     refuseUnwritable(options.plot);

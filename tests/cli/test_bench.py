@@ -102,6 +102,46 @@ def test_a_python_without_torch_is_named(tmp_path: Path) -> None:
     assert "cannot import torch" in document["missing"]["torch"]
 
 
+def test_tells_when_a_peer_is_slow_to_start(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nwhile ! [ -e {tmp_path}/told ]; do sleep 0.05; done\nexit 1\n")
+    python.chmod(0o755)
+    with subprocess.Popen(
+        [PROGRAM, "store", "bench", *QUICK, "--json", "--compare", "torch", "--python", python],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as measuring:
+        assert measuring.stderr is not None
+        line = measuring.stderr.readline()
+        (tmp_path / "told").touch()
+        document, _ = measuring.communicate(timeout=PATIENCE)
+
+    assert line.startswith("unisono: torch has been starting for ")
+    assert "it will be left out after 1m" in line
+    assert "torch" in json.loads(document)["missing"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--depth", "100000", "--value-size", "1048576", "--verbs", "set"),
+        ("--depth", "2000", "--value-size", "1048576", "--verbs", "add,get", "--clients", "1"),
+        ("--depth", "100000", "--clients", "1000", "--verbs", "add"),
+    ],
+)
+def test_refuses_more_at_once_than_can_be_held(arguments: tuple[str, ...]) -> None:
+    done = run("store", "bench", *arguments)
+
+    assert_one_line(done, 2)
+    assert "under way at once: that is " in done.stderr
+    assert "--depth" in done.stderr
+
+
+def test_a_large_value_of_which_nothing_is_asked_does_not_count() -> None:
+    bench("--depth", "2000", "--value-size", "1048576", "--verbs", "add")
+
+
 def test_draws_a_picture(tmp_path: Path) -> None:
     picture = tmp_path / "rates.svg"
 
