@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "linear/counts.hpp"
+#include "linear/groups.hpp"
 #include "linear/key_search.hpp"
 #include "linear/queue_search.hpp"
 #include "linear/queue_windows.hpp"
@@ -14,27 +16,13 @@ namespace {
 
 /// Events by the sets of keys that have nothing to do with each other.
 std::vector<std::vector<const Event*>> parts(const History& history) {
-  std::map<std::string, std::string> leader;
-  const auto find = [&](std::string key) {
-    for (leader.try_emplace(key, key); leader[key] != key; key = leader[key]) {}
-    return key;
-  };
+  const Groups groups(history);
+  std::map<std::string, std::vector<const Event*>> named;
   for (const Event& event : history) {
-    const bool isQueue = isQueueOp(event.op);
-    const std::string first = find((isQueue ? "queue " : "key ") + event.keys.front());
-    for (const std::string& key : event.keys) {
-      if (!isQueue) {
-        leader[find("key " + key)] = first;
-      }
-    }
-  }
-  std::map<std::string, std::vector<const Event*>> groups;
-  for (const Event& event : history) {
-    const bool isQueue = isQueueOp(event.op);
-    groups[find((isQueue ? "queue " : "key ") + event.keys.front())].push_back(&event);
+    named[groups.of(event)].push_back(&event);
   }
   std::vector<std::vector<const Event*>> all;
-  for (auto& [name, events] : groups) {
+  for (auto& [name, events] : named) {
     all.push_back(std::move(events));
   }
   return all;
@@ -79,7 +67,8 @@ Verdict checkPart(const std::vector<const Event*>& part, std::size_t mostSteps) 
 
 Verdict check(const History& history, std::size_t mostSteps) {
   Verdict total;
-  for (const std::vector<const Event*>& part : parts(history)) {
+  const History apart = countedApart(history);
+  for (const std::vector<const Event*>& part : parts(apart)) {
     Verdict verdict = checkPart(part, mostSteps);
     verdict.steps += total.steps;
     if (verdict.kind == Verdict::Kind::WRONG) {

@@ -84,7 +84,7 @@ void Demand::learnWrites(const Event& event) {
     }
   }
   Values& values = keys_[event.keys[0]];
-  values.plain = values.plain && event.op != Op::ADD;
+  values.plain = values.plain && event.op != Op::ADD && event.op != Op::ARRIVE;
   if (event.op == Op::COMPARE_SET) {
     values.plain = values.plain && event.values[0] != event.values[1];
     if (!event.known) {

@@ -20,8 +20,12 @@ enum class Op : std::uint8_t {
   DELETE,       // whether keys[0] was there
   APPEND,
   PUSH,
-  POP,     // the element that came back, or nothing: the queue was empty
-  LENGTH,  // of the queue keys[0]
+  POP,      // the element that came back, or nothing: the queue was empty
+  LENGTH,   // of the queue keys[0]
+  ARRIVE,   // counts one more at keys[0]; the count does not come back
+  REACHED,  // at least `number` had arrived at keys[0]
+  COUNT,    // how many of `keys` there were, all that anybody sets: from `result` to `number`
+  LIST,     // which of them there were, each once and sorted
 };
 
 std::string_view nameOf(Op op);
@@ -29,6 +33,11 @@ std::string_view nameOf(Op op);
 /// Queues have names of their own: one may be called like a key.
 constexpr bool isQueueOp(Op op) {
   return op == Op::PUSH || op == Op::POP || op == Op::LENGTH;
+}
+
+/// Calls that are about every key that there is.
+constexpr bool isAboutAll(Op op) {
+  return op == Op::COUNT || op == Op::LIST;
 }
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();

@@ -78,6 +78,23 @@ bool stepLength(const State& state, const Event& event) {
   return !event.known || event.result == static_cast<std::int64_t>(length);
 }
 
+std::int64_t countOf(const State& state, const Event& event) {
+  return std::count_if(event.keys.begin(), event.keys.end(),
+                       [&](const std::string& key) { return state.values.contains(key); });
+}
+
+bool isReached(const State& state, const Event& event) {
+  const auto found = state.values.find(event.keys[0]);
+  return found != state.values.end() && numberOf(found->second) >= event.number;
+}
+
+bool isListed(const State& state, const Event& event) {
+  return countOf(state, event) == static_cast<std::int64_t>(event.texts.size()) &&
+         std::adjacent_find(event.texts.begin(), event.texts.end()) == event.texts.end() &&
+         std::all_of(event.texts.begin(), event.texts.end(),
+                     [&](const std::string& key) { return state.values.contains(key); });
+}
+
 }  // namespace
 
 std::size_t State::hash() const {
@@ -125,6 +142,15 @@ bool step(State& state, const Event& event) {
       return stepPop(state, event);
     case Op::LENGTH:
       return stepLength(state, event);
+    case Op::ARRIVE: {
+      std::string& value = state.values[event.keys[0]];
+      value = std::to_string(numberOf(value) + 1);
+      return true;
+    }
+    case Op::REACHED:
+    case Op::COUNT:
+    case Op::LIST:
+      return !event.known || agrees(state, event);
   }
   return false;
 }
@@ -134,6 +160,9 @@ bool isLook(const Event& event) {
     case Op::GET:
     case Op::CHECK:
     case Op::LENGTH:
+    case Op::REACHED:
+    case Op::COUNT:
+    case Op::LIST:
       return true;
     case Op::DELETE:
       return event.known && event.result == 0;
@@ -164,6 +193,12 @@ bool agrees(const State& state, const Event& look) {
                  ? look.texts[0] == look.values[0] && !look.values[0].empty()
                  : look.texts[0] == found->second && found->second != look.values[0];
     }
+    case Op::REACHED:
+      return isReached(state, look);
+    case Op::COUNT:
+      return look.result <= countOf(state, look) && countOf(state, look) <= look.number;
+    case Op::LIST:
+      return isListed(state, look);
     default:
       return false;
   }
@@ -191,16 +226,27 @@ std::string_view nameOf(Op op) {
       return "pop";
     case Op::LENGTH:
       return "length";
+    case Op::ARRIVE:
+      return "arrive";
+    case Op::REACHED:
+      return "reached";
+    case Op::COUNT:
+      return "count";
+    case Op::LIST:
+      return "list";
   }
   return "?";
 }
 
 std::string describe(const Event& event) {
-  const std::string amount = event.op == Op::ADD ? str(", ", event.number) : "";
+  const bool hasAmount = event.op == Op::ADD || event.op == Op::REACHED;
+  const std::string amount = hasAmount ? str(", ", event.number) : "";
   const std::string values = event.values.empty() ? "" : str(", ", join(event.values, ", "));
-  const std::string told = !event.known           ? "?"
-                           : !event.texts.empty() ? join(event.texts, ", ")
-                                                  : str(event.result);
+  const std::string told = !event.known            ? "?"
+                           : !event.texts.empty()  ? join(event.texts, ", ")
+                           : event.op == Op::LIST  ? "nothing"
+                           : event.op == Op::COUNT ? str(event.result, " to ", event.number)
+                                                   : str(event.result);
   const std::string end = event.end == kNever ? "never" : str(event.end);
   return str("client ", event.client, ": ", nameOf(event.op), "(", join(event.keys, ", "), values,
              amount, ") = ", told, " [", event.start, ", ", end, "]");
