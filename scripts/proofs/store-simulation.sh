@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The store's server in simulated time, with seeded delays, cuts, pauses and crashes.
+# The store's server in simulated time, with seeded delays, cuts, pauses, crashes and restarts.
 #
 # Usage: scripts/prove.sh store-simulation [--seeds N] [--from SEED]
 #

@@ -27,7 +27,13 @@ void Client::start() {
 }
 
 void Client::connect() {
-  connection_ = world_.connect(*this);
+  const std::optional<tcp::ConnectionId> connection = world_.connect(*this);
+  if (!connection) {  // refused: nobody is there
+    comeBack();
+    return;
+  }
+  connection_ = *connection;
+  history_ = &histories_[world_.life()];
   sent_ = consumed_ = 0;
   in_.clear();
   state_ = State::GREETING;
@@ -42,7 +48,9 @@ void Client::send(const RequestWriter& request) {
 void Client::think() {
   state_ = State::IDLE;
   const std::uint64_t number = ++callNumber_;
-  world_.agenda().after(static_cast<Micros>(world_.below(3'000)), [this, number] {
+  // Now and then long enough that others who wait get their turn.
+  const std::uint64_t most = world_.below(30) == 0 ? 2'000'000 : 3'000;
+  world_.agenda().after(static_cast<Micros>(world_.below(most)), [this, number] {
     if (state_ == State::IDLE && number == callNumber_) {
       beginCall();
     }
@@ -55,14 +63,22 @@ std::string Client::key(const char* kind, std::uint64_t count) {
 
 Call Client::plan() {
   const Kind& kind = kinds()[world_.below(kinds().size())];
-  Call call{.event = {}, .query = kind.query, .answered = kind.answered, .waits = kind.waits};
+  Call call{.event = {},
+            .query = kind.query,
+            .answered = kind.answered,
+            .waits = kind.waits,
+            .then = kind.then};
   Event& event = call.event;
   event.client = number_;
   event.op = kind.op;
-  const bool isQueue = kind.op == Op::PUSH || kind.op == Op::POP || kind.op == Op::LENGTH;
-  event.keys = {isQueue ? key("q", 2) : kind.op == Op::ADD ? key("n", 2) : key("k", 3)};
+  event.keys = {isQueueOp(kind.op)      ? key("q", 2)
+                : kind.op == Op::ADD    ? key("n", 2)
+                : kind.op == Op::ARRIVE ? key("b", 3)
+                                        : key("k", 3)};
   if (kind.keys == 2) {
     event.keys = {"/k0", "/k1"};
+  } else if (kind.keys == 0) {
+    event.keys = allKeys();
   }
   const auto newValue = [&] { return str("<", number_, ".", ++values_, ">"); };
   if (kind.op == Op::SET || kind.op == Op::APPEND || kind.op == Op::PUSH) {
@@ -73,8 +89,12 @@ Call Client::plan() {
   if (kind.op == Op::COMPARE_SET) {
     event.values = {world_.below(2) == 0 ? "" : str("<", number_, ".", values_, ">"), newValue()};
   }
-  event.number = kind.op == Op::ADD ? 1 : 0;
-  call.timeout = static_cast<Micros>(world_.below(100)) * kMilli;
+  event.number = kind.op == Op::ADD      ? 1
+                 : kind.op == Op::ARRIVE ? static_cast<std::int64_t>(1 + world_.below(4))
+                                         : 0;
+  // Who waits for its turn at a queue waits longer: others may have been woken first.
+  const bool takesTurns = isQueueOp(kind.op) && kind.query == Query::WAIT;
+  call.timeout = static_cast<Micros>(world_.below(takesTurns ? 2'000 : 100)) * kMilli;
   return call;
 }
 
@@ -85,13 +105,17 @@ void Client::beginCall() {
     return;
   }
   call_ = plan();
+  ask();
+}
+
+void Client::ask() {
   call_->event.start = world_.agenda().now();
   state_ = State::CALLING;
   const std::uint64_t number = ++callNumber_;
   send(encode(*call_));
   if (isSilent(*call_)) {
-    unsettled_.push_back(history_.size());
-    history_.push_back(call_->event);  // known once a reply has come after it
+    unsettled_.push_back(history_->size());
+    history_->push_back(call_->event);  // known once a reply has come after it
     call_.reset();
     think();
     return;
@@ -140,7 +164,7 @@ bool Client::readReply() {
   Call call = *call_;
   bool canceled = false;
   bool refused = false;
-  if (call.answered || call.query == Query::WAIT) {
+  if (call.answered || call.waits) {
     const auto verdict = reader.number<std::uint8_t>();
     if (!verdict) {
       return false;
@@ -167,25 +191,32 @@ bool Client::readReply() {
   if (canceled) {
     world_.noteCanceled();
   }
-  finish(!canceled);
+  finish(canceled);
   return true;
 }
 
-/// The call has ended; a canceled one has done nothing and is forgotten.
-void Client::finish(bool known) {
+void Client::finish(bool canceled) {
   const Micros now = world_.agenda().now();
   for (const std::size_t i : unsettled_) {
-    history_[i].known = true;
-    history_[i].end = now;
+    (*history_)[i].known = true;
+    (*history_)[i].end = now;
   }
   unsettled_.clear();
-  if (known) {
-    call_->event.known = true;
-    call_->event.end = now;
-    history_.push_back(call_->event);
+  const std::vector<Event> said = facts(*call_, canceled, now);
+  history_->insert(history_->end(), said.begin(), said.end());
+  if (call_->then && !canceled) {
+    continueCall();
+    return;
   }
   call_.reset();
   think();
+}
+
+/// What was waited for is there, or was: now it is asked for.
+void Client::continueCall() {
+  call_->query = *std::exchange(call_->then, std::nullopt);
+  call_->waits = false;
+  ask();
 }
 
 void Client::crash() {
@@ -193,15 +224,34 @@ void Client::crash() {
     return;
   }
   world_.hangUp(connection_);
-  const bool changes = call_ && call_->event.op != Op::GET && call_->event.op != Op::CHECK;
-  if (changes) {
-    history_.push_back(call_->event);  // nobody knows whether it was done
+  loseCall();
+  comeBack();
+}
+
+/// Nobody knows whether it was done.
+void Client::loseCall() {
+  if (call_ && !call_->then) {
+    history_->push_back(call_->event);
   }
   call_.reset();
   unsettled_.clear();
+}
+
+void Client::comeBack() {
   ++callNumber_;
   state_ = State::AWAY;
   world_.agenda().after(static_cast<Micros>(world_.below(50)) * kMilli, [this] { connect(); });
+}
+
+void Client::serverDied() {
+  if (state_ == State::AWAY || state_ == State::DONE) {
+    return;
+  }
+  if (call_) {
+    world_.noteLost();
+  }
+  loseCall();
+  comeBack();
 }
 
 void Client::disconnected() {

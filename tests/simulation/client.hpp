@@ -16,13 +16,19 @@ namespace unisono::simulation {
 
 class World;
 
-/// Something that is wrong with a server, for a test of the tests. Either may be empty.
+/// Something that is wrong with a server, for a test of the tests. All but one may be empty.
 struct Fault {
   std::string name;
   /// The request of `call` has been carried out.
-  std::function<void(World&, const Call&)> afterRequest;
+  std::function<void(World&, const Call&)> afterRequest = {};
   /// A reply to `call` is on its way; false keeps it.
-  std::function<bool(World&, const Call&, std::string* bytes)> onReply;
+  std::function<bool(World&, const Call&, std::string* bytes)> onReply = {};
+  /// The server has stood still, and goes on with what has arrived on a connection.
+  std::function<void(World&, std::string* bytes)> afterPause = {};
+  /// The server has died; false keeps it from a client.
+  std::function<bool(World&)> onDeath = {};
+  /// Another server has taken its place.
+  std::function<void(World&)> afterRestart = {};
 };
 
 class Client {
@@ -32,11 +38,14 @@ class Client {
   void start();
   void receive(std::string_view bytes);
   void disconnected();
+  /// The server has died, and with it what it was asked and had not answered.
+  void serverDied();
   /// Goes away in the middle of whatever it does, and comes back later.
   void crash();
 
   bool finished() const { return state_ == State::DONE; }
-  const linear::History& history() const { return history_; }
+  /// What it was told, by the servers that told it.
+  const std::map<int, linear::History>& histories() const { return histories_; }
   tcp::ConnectionId connection() const { return connection_; }
 
   /// The call it waits for, when the server has the whole request and has not begun to answer.
@@ -56,7 +65,11 @@ class Client {
   void checkDeadline(std::uint64_t number);
   void read();
   bool readReply();
-  void finish(bool known);
+  void finish(bool canceled);
+  void continueCall();
+  void ask();
+  void loseCall();
+  void comeBack();
   std::string key(const char* kind, std::uint64_t count);
 
   World& world_;
@@ -69,7 +82,8 @@ class Client {
   std::uint64_t sent_ = 0;      // bytes on this connection
   std::uint64_t consumed_ = 0;  // bytes of replies, on this connection
   std::string in_;
-  linear::History history_;
+  std::map<int, linear::History> histories_;
+  linear::History* history_ = nullptr;  // with the server of now
   std::vector<std::size_t> unsettled_;  // stock writes without a reply after them
   int values_ = 0;
 };

@@ -20,20 +20,17 @@ RequestWriter setTo(const std::string& key, std::string_view value) {
 /// After some requests of `op`, `meddle` does something to the store.
 Fault afterSome(std::string name, Op op, std::function<RequestWriter(const Call&)> meddle) {
   return {.name = std::move(name),
-          .afterRequest =
-              [op, meddle = std::move(meddle)](World& world, const Call& call) {
-                if (call.event.op == op && strikes(world)) {
-                  world.meddle(meddle(call));
-                }
-              },
-          .onReply = {}};
+          .afterRequest = [op, meddle = std::move(meddle)](World& world, const Call& call) {
+            if (call.event.op == op && strikes(world)) {
+              world.meddle(meddle(call));
+            }
+          }};
 }
 
 /// Some replies that satisfy `which` are changed by `change`; false keeps them.
 Fault onSome(std::string name, std::function<bool(const Call&)> which,
              std::function<bool(std::string*)> change) {
   return {.name = std::move(name),
-          .afterRequest = {},
           .onReply = [which = std::move(which), change = std::move(change)](
                          World& world, const Call& call, std::string* bytes) {
             return !which(call) || !strikes(world) || change(bytes);
@@ -78,6 +75,84 @@ std::vector<Fault> faultsOfTheStore() {
                   const std::vector<std::string> keys = {"/never"};
                   return RequestWriter().begin(Query::WAIT).keys(keys);
                 }),
+      afterSome("AnArrivalCountsTwice", Op::ARRIVE,
+                [](const Call& call) {
+                  return RequestWriter().begin(Query::BARRIER).blob(call.event.keys[0]).i64(1);
+                }),
+      afterSome("AnArrivalIsForgotten", Op::ARRIVE,
+                [](const Call& call) {
+                  return RequestWriter().begin(Query::ADD).blob(call.event.keys[0]).i64(-1);
+                }),
+  };
+}
+
+bool isStock(const Call& call, Query query) {
+  return call.query == query && !call.answered;
+}
+
+bool changeLast(std::string* bytes) {
+  bytes->back() = static_cast<char>(bytes->back() ^ 1);
+  return true;
+}
+
+bool changeFirst(std::string* bytes) {
+  bytes->front() = static_cast<char>(bytes->front() ^ 1);
+  return true;
+}
+
+std::vector<Fault> faultsOfStockReplies() {
+  return {
+      onSome(
+          "ABarrierStaysClosed", [](const Call& call) { return call.query == Query::BARRIER; },
+          [](std::string*) { return false; }),
+      onSome(
+          "ACountIsWrong", [](const Call& call) { return call.query == Query::NUM_KEYS; },
+          changeFirst),
+      onSome(
+          "AListIsWrong", [](const Call& call) { return call.query == Query::LIST_KEYS; },
+          changeLast),
+      onSome(
+          "AStockGetFindsNothing", [](const Call& call) { return isStock(call, Query::GET); },
+          [](std::string* bytes) {
+            bytes->assign(8, '\0');
+            return true;
+          }),
+      onSome(
+          "AStockCompareSetIsWrong",
+          [](const Call& call) { return isStock(call, Query::COMPARE_SET); }, changeLast),
+      onSome(
+          "AStockPopTellsAWrongLength",
+          [](const Call& call) { return isStock(call, Query::QUEUE_POP); },
+          [](std::string* bytes) {
+            bytes->front() = static_cast<char>(bytes->front() + (bytes->front() == 0 ? 0 : 1));
+            return true;
+          }),
+  };
+}
+
+/// What goes wrong when the server stands still, dies and comes back.
+std::vector<Fault> faultsOfLives() {
+  return {
+      {.name = "APauseLosesWhatArrived",
+       .afterPause =
+           [](World& world, std::string* bytes) {
+             if (strikes(world)) {
+               bytes->clear();
+             }
+           }},
+      {.name = "ADeathIsNotTold", .onDeath = [](World& world) { return !strikes(world); }},
+      {.name = "AServerBeginsWithAValue",
+       .afterRestart = [](World& world) { world.meddle(setTo("/k0", "<kept>")); }},
+      {.name = "AServerBeginsWithACount",
+       .afterRestart =
+           [](World& world) {
+             world.meddle(RequestWriter().begin(Query::BARRIER).blob("/b0").i64(1));
+           }},
+      {.name = "AServerBeginsWithAnElement",
+       .afterRestart =
+           [](World& world) {
+             world.meddle(RequestWriter().begin(Query::QUEUE_PUSH).blob("/q0").blob("<kept>"));
+           }},
   };
 }
 
@@ -118,9 +193,11 @@ std::vector<Fault> faultsOfReplies() {
 
 const std::vector<Fault>& plantedFaults() {
   static const std::vector<Fault> all = [] {
-    std::vector<Fault> faults = faultsOfTheStore();
-    const std::vector<Fault> more = faultsOfReplies();
-    faults.insert(faults.end(), more.begin(), more.end());
+    std::vector<Fault> faults;
+    for (const auto& some :
+         {faultsOfTheStore(), faultsOfReplies(), faultsOfStockReplies(), faultsOfLives()}) {
+      faults.insert(faults.end(), some.begin(), some.end());
+    }
     return faults;
   }();
   return all;

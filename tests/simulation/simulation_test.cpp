@@ -12,6 +12,9 @@ TEST(SimulationTest, KeepsAllPromisesForManySeeds) {
   std::size_t calls = 0;
   std::size_t canceled = 0;
   std::size_t cuts = 0;
+  std::size_t pauses = 0;
+  std::size_t deaths = 0;
+  std::size_t lost = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     const Report report = World({.seed = seed}).run();
     ASSERT_EQ(report.violation, "");
@@ -19,12 +22,18 @@ TEST(SimulationTest, KeepsAllPromisesForManySeeds) {
     calls += report.calls;
     canceled += report.canceled;
     cuts += report.cuts;
+    pauses += report.pauses;
+    deaths += report.deaths;
+    lost += report.lost;
   }
 
   // It would prove little if little had happened.
   EXPECT_GT(calls, kSeeds * 100);
   EXPECT_GT(canceled, kSeeds * 5);
   EXPECT_GT(cuts, kSeeds * 5);
+  EXPECT_GT(pauses, kSeeds * 5);
+  EXPECT_GT(deaths, kSeeds / 2);
+  EXPECT_GT(lost, kSeeds / 2);
 }
 
 TEST(SimulationTest, GoesTheSameWayForTheSameSeed) {
@@ -38,6 +47,20 @@ TEST(SimulationTest, GoesTheSameWayForTheSameSeed) {
   EXPECT_NE(World({.seed = 1}).run().trace, World({.seed = 2}).run().trace);
 }
 
+TEST(SimulationTest, ShowsAViolationAgainForTheSeedThatItNames) {
+  const Fault& fault = plantedFaults().front();
+  std::uint64_t seed = 0;
+  Report first;
+  while (first.violation.empty() && ++seed <= 100) {
+    first = World({.seed = seed, .fault = &fault}).run();
+  }
+
+  const Report second = World({.seed = seed, .fault = &fault}).run();
+
+  EXPECT_THAT(first.violation, testing::StartsWith("seed " + std::to_string(seed) + " at "));
+  EXPECT_EQ(second.violation, first.violation);
+}
+
 class PlantedFaultTest : public ::testing::TestWithParam<Fault> {};
 INSTANTIATE_TEST_SUITE_P(Faults, PlantedFaultTest, ::testing::ValuesIn(plantedFaults()),
                          [](const auto& fault) { return fault.param.name; });
@@ -47,6 +70,7 @@ TEST_P(PlantedFaultTest, IsFound) {
     const Report report = World({.seed = seed, .fault = &GetParam()}).run();
     if (!report.violation.empty()) {
       RecordProperty("seeds", static_cast<int>(seed));
+      RecordProperty("violation", report.violation);
       return;
     }
   }

@@ -21,6 +21,17 @@ namespace {
   std::exit(2);
 }
 
+void add(unisono::simulation::Report& total, const unisono::simulation::Report& report) {
+  total.violation = report.violation;
+  total.calls += report.calls;
+  total.canceled += report.canceled;
+  total.cuts += report.cuts;
+  total.pauses += report.pauses;
+  total.deaths += report.deaths;
+  total.lost += report.lost;
+  total.undecided += report.undecided;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -56,23 +67,21 @@ int main(int count, char** arguments) {
   for (settings.seed = from; settings.seed < from + seeds && total.violation.empty();
        ++settings.seed) {
     const simulation::Report report = simulation::World(settings).run();
-    total.violation = report.violation;
-    total.calls += report.calls;
-    total.canceled += report.canceled;
-    total.cuts += report.cuts;
-    total.undecided += report.undecided;
+    add(total, report);
   }
   const double seconds = std::chrono::duration<double>(systemClock().now() - start).count();
   const auto played = static_cast<double>(settings.seed - from);
   std::printf(json ? R"({"schema":"unisono-store-simulation/1","from":%ju,"seeds":%ju,)"
-                     R"("calls":%zu,"canceled":%zu,"cuts":%zu,"undecided":%zu,"violations":%d,)"
+                     R"("calls":%zu,"canceled":%zu,"cuts":%zu,"pauses":%zu,"server_deaths":%zu,)"
+                     R"("calls_lost":%zu,"undecided":%zu,"violations":%d,)"
                      R"("seeds_per_minute":%.0f})"
                      "\n"
                    : "from seed %ju: %ju seeds, %zu calls, %zu canceled waits, %zu cuts, "
-                     "%zu undecided, %d violations; %.0f seeds a minute\n",
+                     "%zu pauses, %zu deaths of the server, %zu calls lost, %zu undecided, %d "
+                     "violations; %.0f seeds a minute\n",
               std::uintmax_t{from}, std::uintmax_t{settings.seed - from}, total.calls,
-              total.canceled, total.cuts, total.undecided, total.violation.empty() ? 0 : 1,
-              played * 60 / seconds);
+              total.canceled, total.cuts, total.pauses, total.deaths, total.lost, total.undecided,
+              total.violation.empty() ? 0 : 1, played * 60 / seconds);
   if (!total.violation.empty()) {
     static_cast<void>(std::fprintf(stderr, "store_simulation: %s\n", total.violation.c_str()));
     return 1;

@@ -1,7 +1,10 @@
 // Calls of the simulation as bytes, and replies as answers.
 #pragma once
 
-#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "base/bytes.hpp"
 #include "linear/history.hpp"
@@ -15,6 +18,8 @@ struct Call {
   tcp::Query query = tcp::Query::PING;
   bool answered = true;
   bool waits = false;
+  // Stock clients wait first and ask then: what follows, when the wait has ended.
+  std::optional<tcp::Query> then = {};
   std::int64_t timeout = 0;  // microseconds
 };
 
@@ -25,8 +30,11 @@ struct Kind {
   bool answered;
   bool waits;
   std::size_t keys;
+  std::optional<tcp::Query> then = {};
 };
 const std::vector<Kind>& kinds();
+/// All keys that are ever set.
+const std::vector<std::string>& allKeys();
 /// How many values a call of this kind has for so many keys.
 std::size_t valuesOf(linear::Op op, std::size_t keys);
 
@@ -37,5 +45,8 @@ tcp::RequestWriter encode(const Call& call);
 
 /// What follows "done", or the whole reply of a stock request; false when it is not complete.
 bool decode(ByteReader& reader, Call& call);
+
+/// What the answer to a call says, or that it was canceled.
+std::vector<linear::Event> facts(const Call& call, bool canceled, std::int64_t end);
 
 }  // namespace unisono::simulation

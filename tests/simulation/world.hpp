@@ -2,16 +2,22 @@
 //
 // Bytes travel in pieces of any size with any delay, but in order; connections are cut between any
 // two of them, clients go away in the middle of a call and come back, the server stands still for a
-// while. The same seed gives the same run. What must hold all the time:
+// while, or dies and another one takes its place, who knows nothing. The same seed gives the same
+// run; in every fourth no client crashes, so that each of its calls has to end. What must hold all
+// the time:
 //
-//   - nobody waits for something that is there (no wake-up is lost);
-//   - every call ends by its deadline, and a little for the way;
-//   - what clients were told can be put in order (tests/linear);
+//   - nobody waits for something that is there (no wake-up is lost); but of stock clients that wait
+//     for one queue, one after the other is woken;
+//   - every call ends by its deadline, and a little for the way, also when its server dies;
+//   - what clients were told by one server can be put in order (tests/linear), beginning with
+//     nothing;
 //   - when all have gone, the server has forgotten them.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,12 +36,18 @@ struct Settings {
   const Fault* fault = nullptr;  // planted into the server
 };
 
+/// The connection of those who meddle.
+constexpr tcp::ConnectionId kGhost = 1'000'000;
+
 struct Report {
   std::string violation;    // empty when all is well
   std::uint64_t trace = 0;  // the same for the same run
   std::size_t calls = 0;
   std::size_t canceled = 0;
   std::size_t cuts = 0;
+  std::size_t pauses = 0;
+  std::size_t deaths = 0;
+  std::size_t lost = 0;       // calls whose server died
   std::size_t undecided = 0;  // whether the answers can be put in order
 };
 
@@ -48,16 +60,20 @@ class World {
   // For clients.
   Agenda& agenda() { return agenda_; }
   std::uint64_t below(std::uint64_t limit) { return rng_.next() % limit; }
-  tcp::ConnectionId connect(Client& client);
+  /// None while there is no server.
+  std::optional<tcp::ConnectionId> connect(Client& client);
+  /// The number of the server of now.
+  int life() const { return life_; }
   void send(tcp::ConnectionId id, std::string_view bytes);
   /// The client goes; what is under way to the server may still arrive, in part.
   void hangUp(tcp::ConnectionId id);
   void noteCanceled() { ++report_.canceled; }
+  void noteLost() { ++report_.lost; }
   void violate(const std::string& what);
 
   // For planted faults: does something to the store behind everybody's back.
   void meddle(const tcp::RequestWriter& request);
-  const KvTable& table() const { return core_.table(); }
+  const KvTable& table() const { return core_->table(); }
 
  private:
   /// One direction of one connection.
@@ -81,20 +97,40 @@ class World {
   void flush(tcp::ConnectionId id);
   void closeAtServer(tcp::ConnectionId id);
   void disturb();
+  void pause();
+  void goOn();
+  void die();
+  void restart();
+  std::vector<tcp::ConnectionId> connections() const;
+
+  // What must hold (world_checks.cpp).
   void checkWaits();
-  void lookAround(linear::History& history);
+  bool isThere(const Call& call) const;
+  void checkTurns(const std::map<std::string, std::set<const Client*>>& waiting);
+  void lookAround();
   void checkForgotten();
+  void checkAnswers();
   void trace(std::string_view what);
   Micros delay();
 
   const Settings settings_;
   SeededRng rng_;
+  const bool clientsCrash_;  // whoever never crashes has to see each of its calls end
   Agenda agenda_;
-  tcp::StoreCore core_;
+  std::unique_ptr<tcp::StoreCore> core_;
+  bool isUp_ = true;
+  int life_ = 0;
   tcp::ConnectionId lastId_ = 0;
   std::map<tcp::ConnectionId, Link> links_;
   std::vector<std::unique_ptr<Client>> clients_;
   Micros pausedUntil_ = 0;
+  /// Stock clients that wait for a queue that holds something, and since when they are the same.
+  struct Turn {
+    std::set<const Client*> who;
+    Micros since = 0;
+  };
+  std::map<std::string, Turn> turns_;
+  std::map<int, linear::History> looks_;  // what was in each server at its end
   Report report_;
 };
 
