@@ -10,9 +10,9 @@ namespace {
 
 constexpr std::size_t kPayload = shm::LlLine::kPayload;
 
-/// A block of its own for each. The slot of a round begins with the sizes of all blocks, so that a
-/// taker who expects another size finds out before it reads; then follow the pieces, or where they
-/// can be pulled from.
+/// A block of its own for each. The slot of a round begins with a table: the sizes of all blocks,
+/// so that a taker who expects another size finds out before it reads, and whether pieces follow,
+/// or where they can be pulled from.
 ///
 /// Small blocks go by lines instead, each in lines of its taker, of which the first begins with the
 /// block's size. Only giver and taker need to know that a block is small. When they disagree the
@@ -28,14 +28,10 @@ class Deal {
         take_(take),
         linesOfTaker_(roundsFor(sizeof(std::uint64_t) + mostByLines, kPayload)),
         mostByLines_(mostByLines) {
-    const auto ranks = static_cast<std::size_t>(arena.size());
-    table_ = roundUpToLine(ranks * sizeof(std::uint64_t));
-    // The same on all ranks, who know only the sizes of their own blocks.
-    piece_ = pieceFor(arena.mostChunk() - table_, ranks);
     const std::size_t largest = std::max(largestBlock(give), largestBlock(take));
-    rounds_ = std::max<std::size_t>(roundsFor(largest, piece_), 1);
     if (!goesByLines(largest)) {
       useSlots();
+      rounds_ = std::max<std::size_t>(roundsFor(largest, piece_), 1);
     }
   }
 
@@ -63,6 +59,7 @@ class Deal {
   }
 
   void fill(std::byte* slot, std::size_t round, bool withData) {
+    write(slot, give_.size(), withData ? kPieces : kPlaces);
     for (std::size_t peer = 0; peer < give_.size(); ++peer) {
       const std::uint64_t size = give_[peer].size();
       write(slot, peer, size);
@@ -80,7 +77,8 @@ class Deal {
 
   bool bring(int peer, Fetch& fetch) {
     if (mostByLines_ > 0) {
-      if (const std::byte* first = arena_.awaitLineOrSlot(peer, me() * linesOfTaker_)) {
+      const bool expected = goesByLines(block(peer).size());
+      if (const std::byte* first = arena_.awaitLineOrSlot(peer, me() * linesOfTaker_, expected)) {
         takeLines(peer, first);
         return true;
       }
@@ -89,7 +87,10 @@ class Deal {
     arena_.awaitArrival(peer, 0);
     const std::byte* slot = arena_.slot(peer, 0);
     checkSize(peer, read(slot, me()));
-    shm::Place place = arena_.awaitPlace(peer);
+    if (read(slot, take_.size()) == kPieces) {
+      return false;
+    }
+    shm::Place place = arena_.placeOf(peer);
     if (place.block == shm::kOwnMemory) {
       place.offset = read(slot + table_, me());
     } else if (place.block != 0) {
@@ -108,6 +109,10 @@ class Deal {
   void copyOwn() { copyOwnBlock(take_[me()], give_[me()]); }
 
  private:
+  /// What follows the table: the word behind the sizes.
+  static constexpr std::uint64_t kPieces = 0;
+  static constexpr std::uint64_t kPlaces = 1;
+
   std::size_t me() const noexcept { return static_cast<std::size_t>(arena_.rank()); }
   const Block& block(int peer) const noexcept { return take_[static_cast<std::size_t>(peer)]; }
   static void write(std::byte* table, std::size_t place, std::uint64_t value) noexcept {
@@ -122,8 +127,14 @@ class Deal {
   bool goesByLines(std::size_t bytes) const noexcept {
     return mostByLines_ > 0 && bytes <= mostByLines_;
   }
-  /// Always the ring: whether small slots would do, a rank cannot know of the others.
-  void useSlots() { arena_.useSlots(arena_.mostChunk(), 2); }
+  void useSlots() {
+    const auto ranks = static_cast<std::size_t>(arena_.size());
+    table_ = roundUpToLine((ranks + 1) * sizeof(std::uint64_t));
+    // The same on all ranks, who know only the sizes of their own blocks.
+    piece_ = pieceFor(arena_.mostChunk() - table_, ranks);
+    // Always the ring: whether small slots would do, a rank cannot know of the others.
+    arena_.useSlots(arena_.mostChunk(), 2);
+  }
 
   /// The part of a block in line `line` of its lines, behind the size in the first.
   static Range partOfLine(std::size_t bytes, std::size_t line) noexcept {
@@ -185,9 +196,10 @@ class Deal {
   const std::span<const Block> take_;
   const std::size_t linesOfTaker_;
   const std::size_t mostByLines_;  // 0: nothing goes that way
+  std::size_t rounds_ = 1;
+  // Where something goes by slots:
   std::size_t table_ = 0;
   std::size_t piece_ = 0;
-  std::size_t rounds_ = 0;
 };
 
 }  // namespace

@@ -179,14 +179,17 @@ bool Arena::awaitArrival(int peer, std::size_t round, const Deadline& deadline) 
 }
 
 Place Arena::awaitPlace(int peer) {
-  const RankBlock& block = segment_.block(peer);
+  const Arrival& arrival = segment_.block(peer).arrival;
   const Position wanted = positionOf(seq_, 1);
+  Position position = 0;
   wait_.until(peer, [&] {
-    return reached(block.arrival.position.load(std::memory_order_acquire), wanted);
+    position = arrival.position.load(std::memory_order_acquire);
+    return reached(position, wanted);
   });
   checkSignature(peer);
-  const Post& post = block.posts[seq_ % kPosts];
-  return {.block = post.block, .offset = post.offset};
+  // One whose data is reached where it is fills no slot before everybody has left: its post is a
+  // line more to fetch.
+  return position == wanted ? placeOf(peer) : Place{};
 }
 
 std::byte* Arena::reach(int peer, Place place, std::size_t bytes) {

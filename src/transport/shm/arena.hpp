@@ -112,8 +112,13 @@ class Arena {
   bool isPulled() const noexcept { return place_.block == kOwnMemory; }
   /// This rank's data may be read, or written, where it is. Before any slot of its is filled.
   void arriveInPlace() { wait_.publish(mine_.arrival.position, positionOf(seq_, 1)); }
-  /// What rank `peer` has announced, once it has arrived.
+  /// Where the data of rank `peer` is, once it has arrived; nowhere if it has filled a slot.
   Place awaitPlace(int peer);
+  /// The same of one that has arrived, whatever it has filled.
+  Place placeOf(int peer) const noexcept {
+    const Post& post = segment_.block(peer).posts[seq_ % kPosts];
+    return {.block = post.block, .offset = post.offset};
+  }
   /// Where `bytes` registered bytes of rank `peer` are. Throws when it has none there.
   std::byte* reach(int peer, Place place, std::size_t bytes);
   /// Brings what rank `peer` has at an address of its own, so far as it can be read there; false
@@ -163,18 +168,21 @@ class Arena {
     return line.payload;
   }
   /// The same of a peer that may have sent no such line, but then fills a slot: null when it has
-  /// filled its first one without.
-  const std::byte* awaitLineOrSlot(int peer, std::size_t index) {
+  /// filled its first one. Where the line is `expected` it is not null if there is a line, too.
+  const std::byte* awaitLineOrSlot(int peer, std::size_t index, bool expected) {
     const LlLine& line = segment_.llArea(peer).lines[seq_ & 1U][index];
     const std::atomic<Position>& arrived = segment_.block(peer).arrival.position;
     const std::uint32_t wanted = lineSeq();
     const Position filled = at(0);
-    wait_.until(peer, [&] {
-      return line.seq.load(std::memory_order_acquire) == wanted ||
-             reached(arrived.load(std::memory_order_acquire), filled);
-    });
+    const auto isSent = [&] { return line.seq.load(std::memory_order_acquire) == wanted; };
+    const auto isFilled = [&] { return reached(arrived.load(std::memory_order_acquire), filled); };
+    // First only at what usually comes: looking at a word that its rank writes in every operation
+    // makes that write a dear one.
+    if (!wait_.soon([&] { return expected ? isSent() : isFilled(); })) {
+      wait_.until(peer, [&] { return isSent() || isFilled(); });
+    }
     // Lines are sent before slots are filled: who has seen that one is filled sees the line, too.
-    if (line.seq.load(std::memory_order_acquire) == wanted) {
+    if ((expected || !isFilled()) && isSent()) {
       return awaitLine(peer, index);
     }
     checkSignature(peer);

@@ -22,7 +22,7 @@
 namespace unisono::shm {
 
 inline constexpr char kMagic[8] = {'U', 'N', 'I', 'S', 'H', 'M', '0', '1'};
-inline constexpr std::uint32_t kVersion = 5;
+inline constexpr std::uint32_t kVersion = 6;
 inline constexpr int kMostRanks = 1024;
 
 /// A moment in the life of a group, as counted by one rank: operation, and round within it.

@@ -8,6 +8,7 @@
 // Thread safety: one thread at a time, the one that drives the group's operations.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
@@ -59,7 +60,20 @@ class PeerWait {
     }
   }
 
-  /// The same, but only until `deadline`; whether it is ready. A deadline that passes ends nothing.
+  /// Whether `ready()` within the first moment, in which nothing but that is looked at.
+  template <typename Ready>
+  bool soon(Ready ready) const {
+    for (int i = std::min(policy_.spins(), kFirstLooks); i > 0; --i) {
+      if (ready()) [[likely]] {
+        return true;
+      }
+      cpuRelax();
+    }
+    return false;
+  }
+
+  /// As until(), but only until `deadline`; whether it is ready. A deadline that passes ends
+  /// nothing.
   template <typename Ready>
   bool untilOr(int peer, const Deadline& deadline, Ready ready) {
     return policy_.yieldUntil(ready) ||
@@ -99,6 +113,8 @@ class PeerWait {
   std::string whoIsMissing() const;
 
  private:
+  static constexpr int kFirstLooks = 100;  // about 2 us
+
   /// A predicate, without its type.
   struct Look {
     bool (*call)(void*);
