@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "collective/blocks.hpp"
@@ -16,13 +15,6 @@ namespace unisono {
 
 constexpr std::size_t roundUpToLine(std::size_t bytes) noexcept {
   return (bytes + 63) / 64 * 64;
-}
-
-inline void copyOwnBlock(Block to, ConstBlock from) {
-  // In place: a rank's own block often is where it goes.
-  if (!to.empty() && to.data() != from.data()) {
-    std::memmove(to.data(), from.data(), to.size());
-  }
 }
 
 /// Blocks that are brought from where they lie, and those that could not be.

@@ -12,26 +12,13 @@
 // giver's slots in rounds.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <span>
 
+#include "collective/block.hpp"
 #include "transport/shm/arena.hpp"
 
 namespace unisono {
-
-using ConstBlock = std::span<const std::byte>;
-using Block = std::span<std::byte>;
-
-/// The bytes of the largest of `blocks`.
-template <typename Blocks>
-std::size_t largestBlock(const Blocks& blocks) noexcept {
-  std::size_t largest = 0;
-  for (const auto& block : blocks) {
-    largest = std::max(largest, block.size());
-  }
-  return largest;
-}
 
 /// Every giver gives one block, the same to all takers. `mine` is empty for who gives nothing;
 /// `take[p]` is where the block of rank p goes, empty when it is not taken. A rank's own block is
