@@ -1,0 +1,185 @@
+#include "collective/links/selection.hpp"
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <string>
+#include <vector>
+
+#include "unisono/base/error.hpp"
+
+#include "base/str.hpp"
+
+namespace unisono::links {
+namespace {
+
+constexpr Algorithm<AllreduceFn> kAllreduce[] = {
+    {1, "doubling", "recursive doubling: fewest flights", allreduceDoubling},
+    {2, "halving", "recursive halving and doubling: few flights, few bytes", allreduceHalving},
+    {3, "ring", "fewest bytes, and only neighbours talk", allreduceRing},
+};
+constexpr Algorithm<ReduceFn> kReduce[] = {
+    {4, "binomial", "a tree: one message of each rank", reduceBinomial},
+    {5, "ring", "shares go around, then to the root", reduceRing},
+};
+constexpr Algorithm<BroadcastFn> kBroadcast[] = {
+    {6, "binomial", "a tree: fewest flights", broadcastBinomial},
+    {7, "scattered", "a share for each, which then go along a chain", broadcastScattered},
+};
+constexpr Algorithm<AllgatherFn> kAllgather[] = {
+    {8, "bruck", "fewest flights, one more copy", allgatherBruck},
+    {9, "ring", "no copies, and only neighbours talk", allgatherRing},
+};
+constexpr Algorithm<ReduceScatterFn> kReduceScatter[] = {
+    {10, "direct", "blocks go to their owners, all at once", reduceScatterDirect},
+    {11, "pairwise", "blocks go to their owners, one after the other", reduceScatterPairwise},
+    {12, "ring", "only neighbours talk; half types are rounded in every step", reduceScatterRing},
+};
+constexpr Algorithm<AlltoallFn> kAlltoall[] = {
+    {13, "direct", "blocks go to all at once", alltoallDirect},
+    {14, "pairwise", "blocks go to one after the other", alltoallPairwise},
+};
+
+/// The first row that has room for both is taken.
+template <typename Fn>
+struct Row {
+  int mostRanks;
+  std::size_t mostBytes;
+  const Algorithm<Fn>& algorithm;
+};
+constexpr int kAnyRanks = INT_MAX;
+constexpr std::size_t kAnyBytes = SIZE_MAX;
+constexpr std::size_t kSmall = 32U << 10U;    // flights count
+constexpr std::size_t kMedium = 512U << 10U;  // both count; above, only bytes do
+
+constexpr Row<AllreduceFn> kAllreduceRows[] = {
+    {kAnyRanks, kSmall, kAllreduce[0]},
+    {kAnyRanks, kMedium, kAllreduce[1]},
+    {kAnyRanks, kAnyBytes, kAllreduce[2]},
+};
+constexpr Row<ReduceFn> kReduceRows[] = {
+    {2, kAnyBytes, kReduce[0]},  // one message is the least there can be
+    {kAnyRanks, kSmall, kReduce[0]},
+    {kAnyRanks, kAnyBytes, kReduce[1]},
+};
+constexpr Row<BroadcastFn> kBroadcastRows[] = {
+    {2, kAnyBytes, kBroadcast[0]},
+    {kAnyRanks, kSmall, kBroadcast[0]},
+    {kAnyRanks, kAnyBytes, kBroadcast[1]},
+};
+constexpr Row<AllgatherFn> kAllgatherRows[] = {
+    {2, kAnyBytes, kAllgather[1]},  // one flight, and no copy
+    {kAnyRanks, kSmall, kAllgather[0]},
+    {kAnyRanks, kAnyBytes, kAllgather[1]},
+};
+// Never the ring by itself: it sends no fewer bytes, and rounds half types in every step.
+constexpr Row<ReduceScatterFn> kReduceScatterRows[] = {
+    {kAnyRanks, kSmall, kReduceScatter[0]},
+    {kAnyRanks, kAnyBytes, kReduceScatter[1]},
+};
+constexpr Row<AlltoallFn> kAlltoallRows[] = {
+    {kAnyRanks, kSmall, kAlltoall[0]},
+    {kAnyRanks, kAnyBytes, kAlltoall[1]},
+};
+
+template <typename Fn, std::size_t kCount>
+const Algorithm<Fn>& firstFor(const Row<Fn> (&rows)[kCount], const Algorithm<Fn>* forced,
+                              std::size_t bytes, int ranks) noexcept {
+  if (forced != nullptr) {
+    return *forced;
+  }
+  for (const Row<Fn>& row : rows) {
+    if (ranks <= row.mostRanks && bytes <= row.mostBytes) {
+      return row.algorithm;
+    }
+  }
+  return rows[kCount - 1].algorithm;
+}
+
+/// Whether `setting` is "operation=name" with one of `table`, which is then `chosen`.
+template <typename Fn, std::size_t kCount>
+bool choose(std::string_view setting, std::string_view operation,
+            const Algorithm<Fn> (&table)[kCount], const Algorithm<Fn>*& chosen) noexcept {
+  const std::size_t equals = setting.find('=');
+  if (equals == std::string_view::npos || setting.substr(0, equals) != operation) {
+    return false;
+  }
+  for (const Algorithm<Fn>& each : table) {
+    if (each.name == setting.substr(equals + 1)) {
+      chosen = &each;
+      return true;
+    }
+  }
+  return false;
+}
+
+template <typename Fn, std::size_t kCount>
+void addNames(std::vector<AlgorithmName>& names, std::string_view operation,
+              const Algorithm<Fn> (&table)[kCount]) {
+  for (const Algorithm<Fn>& each : table) {
+    names.push_back({operation, each.name, each.summary});
+  }
+}
+
+}  // namespace
+
+std::span<const AlgorithmName> LinkSelector::names() noexcept {
+  static const auto* const kNames = [] {
+    auto* names = new std::vector<AlgorithmName>();
+    addNames(*names, "allreduce", kAllreduce);
+    addNames(*names, "reduce", kReduce);
+    addNames(*names, "broadcast", kBroadcast);
+    addNames(*names, "allgather", kAllgather);
+    addNames(*names, "reducescatter", kReduceScatter);
+    addNames(*names, "alltoall", kAlltoall);
+    return names;
+  }();
+  return *kNames;
+}
+
+LinkSelector::LinkSelector(std::string_view forced) {
+  for (std::string_view rest = forced; !rest.empty();) {
+    const std::string_view setting = rest.substr(0, rest.find(','));
+    if (!force(setting)) {
+      std::vector<std::string> known;
+      for (const AlgorithmName& each : names()) {
+        known.push_back(str(each.operation, "=", each.name));
+      }
+      throw UsageError({.reason = Reason::CONFIG,
+                        .what = str("'", printable(setting), "' names no algorithm between hosts"),
+                        .hint = str("use ", join(known, ", "))});
+    }
+    rest.remove_prefix(std::min(rest.size(), setting.size() + 1));
+  }
+}
+
+bool LinkSelector::force(std::string_view setting) noexcept {
+  return choose(setting, "allreduce", kAllreduce, allreduce_) ||
+         choose(setting, "reduce", kReduce, reduce_) ||
+         choose(setting, "broadcast", kBroadcast, broadcast_) ||
+         choose(setting, "allgather", kAllgather, allgather_) ||
+         choose(setting, "reducescatter", kReduceScatter, reduceScatter_) ||
+         choose(setting, "alltoall", kAlltoall, alltoall_);
+}
+
+const Algorithm<AllreduceFn>& LinkSelector::allreduce(std::size_t bytes, int ranks) const noexcept {
+  return firstFor(kAllreduceRows, allreduce_, bytes, ranks);
+}
+const Algorithm<ReduceFn>& LinkSelector::reduce(std::size_t bytes, int ranks) const noexcept {
+  return firstFor(kReduceRows, reduce_, bytes, ranks);
+}
+const Algorithm<BroadcastFn>& LinkSelector::broadcast(std::size_t bytes, int ranks) const noexcept {
+  return firstFor(kBroadcastRows, broadcast_, bytes, ranks);
+}
+const Algorithm<AllgatherFn>& LinkSelector::allgather(std::size_t bytes, int ranks) const noexcept {
+  return firstFor(kAllgatherRows, allgather_, bytes, ranks);
+}
+const Algorithm<ReduceScatterFn>& LinkSelector::reduceScatter(std::size_t bytes,
+                                                              int ranks) const noexcept {
+  return firstFor(kReduceScatterRows, reduceScatter_, bytes, ranks);
+}
+const Algorithm<AlltoallFn>& LinkSelector::alltoall(std::size_t bytes, int ranks) const noexcept {
+  return firstFor(kAlltoallRows, alltoall_, bytes, ranks);
+}
+
+}  // namespace unisono::links

@@ -1,0 +1,93 @@
+// Which algorithm between hosts is taken.
+#include <gmock/gmock.h>
+#include <set>
+
+#include "collective/links/selection.hpp"
+#include "store/expect.hpp"
+
+namespace unisono {
+namespace {
+
+using links::LinkSelector;
+using test::textOf;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr std::size_t kKi = 1024;
+
+TEST(LinkSelectorTest, ReducesInFewFlightsWhatIsSmallAndWithFewBytesWhatIsLarge) {
+  const LinkSelector selector;
+
+  EXPECT_EQ(selector.allreduce(0, 8).name, "doubling");
+  EXPECT_EQ(selector.allreduce(32 * kKi, 8).name, "doubling");
+  EXPECT_EQ(selector.allreduce(32 * kKi + 1, 8).name, "halving");
+  EXPECT_EQ(selector.allreduce(512 * kKi, 8).name, "halving");
+  EXPECT_EQ(selector.allreduce(512 * kKi + 1, 8).name, "ring");
+  EXPECT_EQ(selector.reduce(32 * kKi, 8).name, "binomial");
+  EXPECT_EQ(selector.reduce(32 * kKi + 1, 8).name, "ring");
+  EXPECT_EQ(selector.reduceScatter(32 * kKi, 8).name, "direct");
+  EXPECT_EQ(selector.reduceScatter(32 * kKi + 1, 8).name, "pairwise");
+}
+
+TEST(LinkSelectorTest, MovesDataByTheSameRule) {
+  const LinkSelector selector;
+
+  EXPECT_EQ(selector.broadcast(32 * kKi, 3).name, "binomial");
+  EXPECT_EQ(selector.broadcast(32 * kKi + 1, 3).name, "scattered");
+  EXPECT_EQ(selector.allgather(32 * kKi, 3).name, "bruck");
+  EXPECT_EQ(selector.allgather(32 * kKi + 1, 3).name, "ring");
+  EXPECT_EQ(selector.alltoall(32 * kKi, 3).name, "direct");
+  EXPECT_EQ(selector.alltoall(32 * kKi + 1, 3).name, "pairwise");
+}
+
+TEST(LinkSelectorTest, BetweenTwoRanksOneMessageIsBestForAllSizes) {
+  const LinkSelector selector;
+
+  for (const std::size_t bytes : {std::size_t{1}, 64 * kKi, kKi * kKi * kKi}) {
+    EXPECT_EQ(selector.broadcast(bytes, 2).name, "binomial");
+    EXPECT_EQ(selector.reduce(bytes, 2).name, "binomial");
+    EXPECT_EQ(selector.allgather(bytes, 2).name, "ring");
+  }
+}
+
+TEST(LinkSelectorTest, TakesWhatIsForcedWhateverTheSize) {
+  const LinkSelector selector("allreduce=ring,reducescatter=ring,alltoall=pairwise");
+
+  EXPECT_EQ(selector.allreduce(1, 2).name, "ring");
+  EXPECT_EQ(selector.reduceScatter(1, 2).name, "ring");
+  EXPECT_EQ(selector.alltoall(1, 2).name, "pairwise");
+  EXPECT_EQ(selector.broadcast(1, 2).name, "binomial") << "the rest is as it was";
+}
+
+TEST(LinkSelectorTest, EveryNameCanBeForced) {
+  for (const links::AlgorithmName& each : LinkSelector::names()) {
+    LinkSelector selector;
+    EXPECT_TRUE(selector.force(std::string(each.operation) + "=" + std::string(each.name)));
+    EXPECT_FALSE(each.summary.empty());
+  }
+  EXPECT_EQ(LinkSelector::names().size(), 14U);
+}
+
+TEST(LinkSelectorTest, RefusesWhatNamesNoAlgorithm) {
+  for (const char* forced :
+       {"ring", "allreduce=", "allreduce=bruck", "=ring", "allreduce=ring,x"}) {
+    EXPECT_THAT(textOf<UsageError>([&] { LinkSelector selector(forced); }),
+                AllOf(HasSubstr("names no algorithm"), HasSubstr("allreduce=halving"),
+                      HasSubstr("[CONFIG]")));
+  }
+}
+
+TEST(LinkSelectorTest, NumbersTellAlgorithmsApart) {
+  std::set<int> numbers;
+  for (const links::AlgorithmName& each : LinkSelector::names()) {
+    LinkSelector selector(std::string(each.operation) + "=" + std::string(each.name));
+    const int all[] = {selector.allreduce(1, 3).number,     selector.reduce(1, 3).number,
+                       selector.broadcast(1, 3).number,     selector.allgather(1, 3).number,
+                       selector.reduceScatter(1, 3).number, selector.alltoall(1, 3).number};
+    numbers.insert(std::begin(all), std::end(all));
+  }
+  EXPECT_EQ(numbers.size(), LinkSelector::names().size());
+}
+
+}  // namespace
+}  // namespace unisono
