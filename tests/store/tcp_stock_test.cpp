@@ -170,6 +170,24 @@ TEST_F(StockServerTest, DeletesAPrefixKeyByKey) {
   EXPECT_THAT(client.listKeys(), ElementsAre("b"));
 }
 
+TEST_F(StockServerTest, DeletingAPrefixKeyByKeyIsOneCallWithOneDeadline) {
+  for (int i = 0; i < 100; ++i) {
+    client.set(str("a/", i), "");
+  }
+  EXPECT_EQ(client.numKeys(), 100);
+  server.takeLong(tcp::Query::DELETE_KEY, 100ms);
+  client.setTimeout(600ms);
+  {
+    const EndsInTime bound(600ms);
+    EXPECT_THAT(textOf([&] { client.deletePrefix("a/"); }),
+                AllOf(HasSubstr("delete_prefix gave up: wait timeout after 600ms"),
+                      HasSubstr("[TIMEOUT]")));
+  }
+  client.setTimeout(20s);
+
+  EXPECT_LT(client.numKeys(), 100);
+}
+
 TEST_F(StockServerTest, ARefusedCallLosesTheConnection) {
   client.set("text", "abc");
 

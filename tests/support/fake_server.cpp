@@ -100,15 +100,15 @@ void StockServer::serve(Socket& socket, int number) {
   std::string buffer(1 << 20, '\0');
   for (bool open = true; open;) {
     const IoResult got = socket.recvSome(buffer.data(), buffer.size(), Deadline::never());
+    const auto query = static_cast<tcp::Query>(static_cast<std::uint8_t>(buffer.front()));
+    pauseBefore(query);
     const std::lock_guard lock(mutex_);
     if (!got.isDone()) {
       break;
     }
     const std::string chunk = buffer.substr(0, got.bytes);
     note(number, chunk, parser);
-    const bool ignored =
-        ignored_ && static_cast<tcp::Query>(static_cast<std::uint8_t>(chunk.front())) == *ignored_;
-    if (!ignored) {
+    if (query != ignored_) {
       core_.receive(id, withoutProbe(chunk), systemClock().now());
     }
     flush();
@@ -154,6 +154,21 @@ std::string StockServer::asked(int connection) const {
   names.erase(names.begin(),
               names.begin() + std::min<std::ptrdiff_t>(kHandshake, std::ssize(names)));
   return join(names, " ", 1000);
+}
+
+void StockServer::takeLong(tcp::Query query, Milliseconds pause) {
+  const std::lock_guard lock(mutex_);
+  slow_ = query;
+  pause_ = pause;
+}
+
+void StockServer::pauseBefore(tcp::Query query) {
+  Milliseconds pause(0);
+  {
+    const std::lock_guard lock(mutex_);
+    pause = query == slow_ ? pause_ : pause;
+  }
+  pauseFor(pause, {.deadline = Deadline::after(pause), .subject = {}});
 }
 
 void StockServer::ignore(tcp::Query query) {

@@ -77,11 +77,14 @@ class StockServer {
 
   /// From now on requests of this kind are not answered and not carried out.
   void ignore(tcp::Query query);
+  /// From now on requests of this kind take so long.
+  void takeLong(tcp::Query query, Milliseconds pause);
 
  private:
   void serve(Socket& socket, int number);
   void note(int number, std::string_view bytes, tcp::RequestParser& parser);
   void flush();
+  void pauseBefore(tcp::Query query);
 
   mutable std::mutex mutex_;
   StoreLimits limits_;
@@ -89,6 +92,8 @@ class StockServer {
   std::map<int, Socket*> sockets_;
   std::vector<Seen> seen_;
   std::optional<tcp::Query> ignored_;
+  std::optional<tcp::Query> slow_;
+  Milliseconds pause_{0};
   FakeServer server_;  // last: its threads use the rest
 };
 

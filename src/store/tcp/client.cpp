@@ -7,6 +7,7 @@
 #include "base/log.hpp"
 #include "base/str.hpp"
 #include "base/wait.hpp"
+#include "store/common.hpp"
 #include "store/tcp/dial.hpp"
 
 namespace unisono::tcp {
@@ -414,19 +415,35 @@ bool StoreClient::check(std::span<const std::string> keys, Milliseconds timeout)
 bool StoreClient::remove(const std::string& key, Milliseconds timeout) {
   const Call call("delete_key", {&key, 1}, timeout);
   checkKey(call, key);
+  return removeIn(call, key);
+}
+
+bool StoreClient::removeIn(const Call& call, const std::string& key) {
   return change(call, RequestWriter().begin(Query::DELETE_KEY).blob(key),
                 [&](Connection& connection) { return connection.i64(call) > 0; });
+}
+
+/// A stock server cannot do it in one step; it is still one call, with one deadline.
+std::int64_t StoreClient::removeOneByOne(const std::string& prefix, const Call& call) {
+  std::vector<std::string> keys = listKeysIn(call);
+  std::erase_if(keys, [&](const std::string& key) { return !key.starts_with(prefix); });
+  std::int64_t removed = 0;
+  for (const std::string& key : keys) {
+    if (call.deadline.expired()) {
+      throwWaitTimeout(call.op, call.keys, call.timeout,
+                       str(removed, " of ", keys.size(), " keys were deleted"),
+                       HostPort{options_.host, options_.port}.text());
+    }
+    removed += removeIn(call, key) ? 1 : 0;
+  }
+  return removed;
 }
 
 std::int64_t StoreClient::removePrefix(const std::string& prefix, Milliseconds timeout) {
   const Call call("delete_prefix", {&prefix, 1}, timeout);
   checkKey(call, prefix);
   if (!traits_.native) {
-    std::int64_t removed = 0;
-    for (const std::string& key : listKeys(timeout)) {
-      removed += key.starts_with(prefix) && remove(key, timeout) ? 1 : 0;
-    }
-    return removed;
+    return removeOneByOne(prefix, call);
   }
   return change(call, RequestWriter().begin(Query::DELETE_PREFIX, true).blob(prefix),
                 [&](Connection& connection) {
@@ -451,7 +468,10 @@ std::string StoreClient::stats(Milliseconds timeout) {
 }
 
 std::vector<std::string> StoreClient::listKeys(Milliseconds timeout) {
-  const Call call("list_keys", {}, timeout);
+  return listKeysIn(Call("list_keys", {}, timeout));
+}
+
+std::vector<std::string> StoreClient::listKeysIn(const Call& call) {
   const bool answered = traits_.listing;
   return ask(call, RequestWriter().begin(Query::LIST_KEYS, answered), [&](Connection& connection) {
     if (answered) {

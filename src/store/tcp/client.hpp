@@ -196,6 +196,10 @@ class StoreClient {
   static std::optional<std::string> readElement(Connection& connection, const Call& call);
   [[noreturn]] static std::string giveUp(const Call& call, const std::string& place);
 
+  // Parts of calls.
+  bool removeIn(const Call& call, const std::string& key);
+  std::int64_t removeOneByOne(const std::string& prefix, const Call& call);
+  std::vector<std::string> listKeysIn(const Call& call);
   void requireQueues(const Call& call);
   bool askForQueues(const Call& call);
   void checkKey(const Call& call, std::string_view key) const;
