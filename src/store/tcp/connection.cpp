@@ -89,26 +89,28 @@ std::size_t Connection::takeReady(char* data, std::size_t size) noexcept {
 }
 
 void Connection::read(char* data, std::size_t size, const Call& call) {
-  const std::size_t ready = takeReady(data, size);
-  if (ready == size) {
-    return;
-  }
-  if (size - ready >= kReadSize) {  // large values go straight to where they belong
-    const WaitContext wait = waiting(call.deadline, call);
-    const IoResult result =
-        moving([&] { return socket_.recvExact(data + ready, size - ready, wait); });
-    if (result.outcome == IoOutcome::TIMED_OUT) {
+  std::size_t done = takeReady(data, size);
+  while (done < size && size - done < kReadSize) {
+    if (!fill(call.deadline, call)) {
       unanswered(call);
     }
-    if (!result.isDone()) {
-      lost(call, result, "recv");
-    }
-    return;
+    done += takeReady(data + done, size - done);
   }
-  if (!fill(call.deadline, call)) {
+  if (done < size) {
+    readStraight(data + done, size - done, call);
+  }
+}
+
+/// Large values go straight to where they belong.
+void Connection::readStraight(char* data, std::size_t size, const Call& call) {
+  const WaitContext wait = waiting(call.deadline, call);
+  const IoResult result = moving([&] { return socket_.recvExact(data, size, wait); });
+  if (result.outcome == IoOutcome::TIMED_OUT) {
     unanswered(call);
   }
-  read(data + ready, size - ready, call);
+  if (!result.isDone()) {
+    lost(call, result, "recv");
+  }
 }
 
 std::uint8_t Connection::byte(const Call& call) {

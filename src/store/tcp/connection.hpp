@@ -105,6 +105,7 @@ class Connection {
     return result;
   }
   void read(char* data, std::size_t size, const Call& call);
+  void readStraight(char* data, std::size_t size, const Call& call);
   WaitContext waiting(Deadline until, const Call& call) const;
   std::size_t takeReady(char* data, std::size_t size) noexcept;
   bool fill(Deadline until, const Call& call);

@@ -1,0 +1,46 @@
+#include "store/tcp/connection.hpp"
+
+#include <gtest/gtest.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <thread>
+
+#include "base/str.hpp"
+#include "net/net_support.hpp"
+
+namespace unisono::tcp {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Sends `bytes` one at a time, each when the one before has been taken.
+void sendInPieces(Socket& socket, std::string_view bytes) {
+  const Deadline deadline = ::unisono::test::soon();
+  for (std::size_t i = 0; i < bytes.size() && !deadline.expired(); ++i) {
+    ASSERT_TRUE(socket.sendAll(bytes.substr(i, 1), deadline).isDone());
+    for (int left = 1; left > 0 && !deadline.expired();) {
+      ::ioctl(socket.fd(), SIOCOUTQ, &left);
+      std::this_thread::yield();
+    }
+  }
+}
+
+TEST(ConnectionTest, PutsAValueTogetherFromVeryManyPieces) {
+  auto pair = ::unisono::test::socketPair();
+  std::string value(16'000, '\0');
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    value[i] = static_cast<char>(i * 7 + i / 256);
+  }
+  const std::uint64_t size = value.size();
+  const std::string sent =
+      std::string(reinterpret_cast<const char*>(&size), sizeof size) + value + "!";
+  const std::jthread sender([&] { sendInPieces(pair.far, sent); });
+  Connection connection(std::move(pair.near), "the test");
+  const Call call("get", {}, 20s);
+
+  EXPECT_TRUE(connection.blob(call) == value);
+  EXPECT_EQ(connection.byte(call), '!');
+}
+
+}  // namespace
+}  // namespace unisono::tcp
