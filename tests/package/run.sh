@@ -68,11 +68,40 @@ check_exports() {
   [[ -z $strange ]] || fail "$(basename "$library") exports what is not unisono's: $strange"
 }
 
+# compile_alone FOLDER HEADER: compiles it twice in a row, with nothing else to look in.
+compile_alone() {
+  printf '#include "%s"\n' "$2" "$2" |
+    "$cxx" -std=c++20 -fsyntax-only -Wall -Wextra -Werror -I "$1" -x c++ -
+}
+
+# Every public header is there, compiles alone, includes only the standard library and others that
+# are installed, and has no name of a library that we build on in it.
 check_headers() {
-  local found
-  found=$(grep -rnE '^ *# *include *[<"](fmt|spdlog|uv|CLI|nlohmann|gtest|gmock|base|net|store)[/.]' "$1") || true
-  [[ -z $found ]] || fail "installed headers include what is not installed: $found"
-  [[ -f $1/unisono/unisono.hpp && -f $1/unisono/version.hpp ]] || fail "headers are missing in $1"
+  local folder=$1 header found included headers=()
+  (cd "$here/../../include" && find unisono -name '*.hpp') >"$scratch/public"
+  echo unisono/version.hpp >>"$scratch/public"
+  (cd "$folder" && find . -name '*.h*' -printf '%P\n') >"$scratch/installed"
+  found=$(diff <(sort "$scratch/public") <(sort "$scratch/installed")) ||
+    fail "the public headers and the installed ones differ: $found"
+  mapfile -t headers <"$scratch/installed"
+  for header in "${headers[@]}"; do
+    while read -r included; do
+      case $included in
+        '"unisono/'*) [[ -f $folder/$(tr -d '"' <<<"$included") ]] && continue ;;
+        '<'*[/.]*) ;;
+        '<'*) continue ;;
+      esac
+      fail "$header includes $included, which is neither installed nor of the standard library"
+    done < <(sed -nE 's/^ *# *include *([<"][^>"]+[>"]).*/\1/p' "$folder/$header")
+  done
+  found=$(grep -rnE '\b(uv_[a-z]+|fmt::|spdlog::|hwy::|nlohmann::|CLI::|nanobind|testing::)' "$folder") || true
+  [[ -z $found ]] || fail "installed headers name what we build on: $found"
+  export cxx
+  export -f compile_alone
+  # shellcheck disable=SC2016 # the inner shell expands them
+  printf '%s\n' "${headers[@]}" |
+    xargs -P 2 -I HEADER bash -c 'compile_alone "$0" "$1"' "$folder" HEADER ||
+    fail "an installed header does not compile alone"
 }
 
 prefix=$scratch/first/place
