@@ -50,11 +50,16 @@ def is_gone(pid: int) -> bool:
 
 
 def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return run_for(PATIENCE, *arguments, **env)
+
+
+def run_for(patience: float, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """The same, for something that may take longer."""
     return subprocess.run(
         [str(PROGRAM), *arguments],
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=patience,
         env=environment(**env),
         stdin=subprocess.DEVNULL,
         check=False,
@@ -152,11 +157,16 @@ def check_of(key: str) -> bytes:
     return b"\x05" + (1).to_bytes(8, "little") + len(name).to_bytes(8, "little") + name
 
 
+def swap_of(key: str) -> bytes:
+    """How the request begins that sets a key which is not set, in the form of our server."""
+    name = f"/{key}".encode()
+    return b"\x82" + len(name).to_bytes(8, "little") + name
+
+
 @contextmanager
-def losing(endpoint: str, request: bytes) -> Iterator[str]:
-    """The endpoint of a relay to a server, which loses `request` the first time that it comes."""
+def relaying(endpoint: str, change: Callable[[bytes], bytes]) -> Iterator[str]:
+    """The endpoint of a relay to a server; what clients send goes through `change`."""
     host, port = endpoint.removeprefix("tcp://").split(":")
-    lost = threading.Event()
 
     class Relay(socketserver.BaseRequestHandler):
         def handle(self) -> None:
@@ -167,10 +177,10 @@ def losing(endpoint: str, request: bytes) -> Iterator[str]:
                         data = source.recv(65536)
                         if not data:
                             return
-                        if source is near and data.endswith(request) and not lost.is_set():
-                            lost.set()
-                            data = data.removesuffix(request)
-                        (far if source is near else near).sendall(data)
+                        if source is near:
+                            far.sendall(change(data))
+                        else:
+                            near.sendall(data)
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Relay) as relay:
         relay.daemon_threads = True
@@ -179,4 +189,35 @@ def losing(endpoint: str, request: bytes) -> Iterator[str]:
             yield f"tcp://127.0.0.1:{relay.server_address[1]}"
         finally:
             relay.shutdown()
+
+
+@contextmanager
+def losing(endpoint: str, request: bytes) -> Iterator[str]:
+    """The endpoint of a relay to a server, which loses `request` the first time that it comes."""
+    lost = threading.Event()
+
+    def lose(data: bytes) -> bytes:
+        if not data.endswith(request) or lost.is_set():
+            return data
+        lost.set()
+        return data.removesuffix(request)
+
+    with relaying(endpoint, lose) as relay:
+        yield relay
     assert lost.is_set(), "the request never came"
+
+
+@contextmanager
+def before(endpoint: str, request: bytes, act: Callable[[], object]) -> Iterator[str]:
+    """The endpoint of a relay to a server, which acts before `request` passes the first time."""
+    came = threading.Event()
+
+    def watch(data: bytes) -> bytes:
+        if request in data and not came.is_set():
+            came.set()
+            act()
+        return data
+
+    with relaying(endpoint, watch) as relay:
+        yield relay
+    assert came.is_set(), "the request never came"

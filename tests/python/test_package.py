@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -48,22 +49,37 @@ def test_variables_of_the_program_are_no_typos_here() -> None:
     assert ended.stderr == ""
 
 
-def test_importing_starts_no_thread_and_is_quick() -> None:
-    ended = run_python(
-        """
+def import_times() -> tuple[float, float]:
+    """Milliseconds until unisono, and unisono.distributed too, are there: medians of a few runs."""
+    program = """
         import os, time
         begin = time.perf_counter()
         import unisono
         middle = time.perf_counter()
+        assert len(os.listdir("/proc/self/task")) == 1
         import unisono.distributed
-        print(len(os.listdir("/proc/self/task")))
-        print(f"{(middle - begin) * 1000:.1f} ms, {(time.perf_counter() - begin) * 1000:.1f} ms")
-        """
-    )
-    threads, times = ended.stdout.splitlines()
+        end = time.perf_counter()
+        assert len(os.listdir("/proc/self/task")) == 1
+        print((middle - begin) * 1000, (end - begin) * 1000)
+    """
+    first, both = [], []
+    for _ in range(5):
+        ended = run_python(program)
+        assert ended.returncode == 0, ended
+        times = ended.stdout.split()
+        first.append(float(times[0]))
+        both.append(float(times[1]))
+    return statistics.median(first), statistics.median(both)
 
-    assert threads == "1", ended
-    print(f"import unisono, unisono.distributed: {times}")
+
+def test_importing_starts_no_thread_and_is_quick() -> None:
+    """A busy machine may spoil some runs: one good series of several is enough."""
+    for _ in range(6):
+        first, both = import_times()
+        print(f"import unisono: {first:.1f} ms, unisono.distributed: {both:.1f} ms")
+        if both < 300:
+            break
+    assert first <= both < 300
 
 
 def test_importing_brings_in_neither_torch_nor_numpy() -> None:
