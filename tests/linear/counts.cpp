@@ -115,6 +115,7 @@ class Presence {
       case Op::COMPARE_SET:
         return foundOrStored(event) ? std::optional(true) : std::nullopt;
       case Op::CHECK:
+      case Op::WAIT:
         return event.result != 0        ? std::optional(true)
                : event.keys.size() == 1 ? std::optional(false)
                                         : std::nullopt;

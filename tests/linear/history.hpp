@@ -17,6 +17,7 @@ enum class Op : std::uint8_t {
   ADD,          // `number` to keys[0]; the sum came back
   COMPARE_SET,  // values: expected, desired; the value then came back
   CHECK,        // whether all `keys` existed
+  WAIT,         // the same: whether it ended, at a moment when they did, or not when it came
   DELETE,       // whether keys[0] was there
   APPEND,
   PUSH,

@@ -127,6 +127,7 @@ bool step(State& state, const Event& event) {
     case Op::COMPARE_SET:
       return stepCompareSet(state, event);
     case Op::CHECK:
+    case Op::WAIT:
       return !event.known || (event.result != 0) == allExist(state, event);
     case Op::DELETE: {
       const bool was = state.values.erase(event.keys[0]) > 0;
@@ -159,6 +160,7 @@ bool isLook(const Event& event) {
   switch (event.op) {
     case Op::GET:
     case Op::CHECK:
+    case Op::WAIT:
     case Op::LENGTH:
     case Op::REACHED:
     case Op::COUNT:
@@ -180,6 +182,7 @@ bool agrees(const State& state, const Event& look) {
     case Op::GET:
       return stepGet(state, look);
     case Op::CHECK:
+    case Op::WAIT:
       return (look.result != 0) == allExist(state, look);
     case Op::LENGTH:
       return stepLength(state, look);
@@ -216,6 +219,8 @@ std::string_view nameOf(Op op) {
       return "compare_set";
     case Op::CHECK:
       return "check";
+    case Op::WAIT:
+      return "wait";
     case Op::DELETE:
       return "delete";
     case Op::APPEND:

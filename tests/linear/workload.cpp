@@ -7,9 +7,21 @@
 
 #include "base/bytes.hpp"
 #include "base/str.hpp"
+#include "linear/model.hpp"
 
 namespace unisono::linear {
 namespace {
+
+bool mayHaveTwoKeys(Op op) {
+  return op == Op::SET || op == Op::GET || op == Op::CHECK || op == Op::WAIT;
+}
+
+/// Whether a call was told that what it waited for was not there. A server that does not answer
+/// says nothing.
+bool waitedInVain(const Event& event, const DistStoreError& error) {
+  return (event.op == Op::GET || event.op == Op::WAIT) &&
+         std::string_view(error.what()).find("does not answer") == std::string_view::npos;
+}
 
 bool isWriteOnly(Op op) {
   return op == Op::SET || op == Op::APPEND || op == Op::PUSH;
@@ -28,21 +40,31 @@ std::string Workload::someKey() {
   return str("k", below(options_.keys));
 }
 
+std::vector<std::string> Workload::allKeys() const {
+  std::vector<std::string> all = {"n0", "n1"};
+  for (std::size_t i = 0; i < options_.keys + options_.keys % 2; ++i) {
+    all.push_back(str("k", i));
+  }
+  return all;
+}
+
 Event Workload::plan() {
-  static constexpr std::array kOps = {Op::SET,         Op::SET,    Op::GET,    Op::GET,
-                                      Op::COMPARE_SET, Op::CHECK,  Op::DELETE, Op::PUSH,
-                                      Op::POP,         Op::LENGTH, Op::APPEND, Op::ADD};
+  static constexpr std::array kOps = {Op::SET,    Op::SET,    Op::GET,  Op::GET,   Op::COMPARE_SET,
+                                      Op::CHECK,  Op::DELETE, Op::PUSH, Op::POP,   Op::LENGTH,
+                                      Op::APPEND, Op::ADD,    Op::WAIT, Op::COUNT, Op::LIST};
   Event event;
   event.client = options_.client;
   event.op = kOps[below(kOps.size())];
-  const bool isQueue = event.op == Op::PUSH || event.op == Op::POP || event.op == Op::LENGTH;
-  event.keys = {event.op == Op::ADD ? str("n", below(2))
-                : isQueue           ? str("q", below(2))
-                                    : someKey()};
+  event.keys = {event.op == Op::ADD   ? str("n", below(2))
+                : isQueueOp(event.op) ? str("q", below(2))
+                                      : someKey()};
   if (isWriteOnly(event.op)) {
     event.values = {newValue()};
   }
-  if ((event.op == Op::SET || event.op == Op::GET || event.op == Op::CHECK) && below(4) == 0) {
+  if (isAboutAll(event.op)) {
+    event.keys = allKeys();
+  }
+  if (mayHaveTwoKeys(event.op) && below(4) == 0) {
     // Two neighbours, so that keys stay in groups of few.
     const std::uint64_t pair = 2 * below((options_.keys + 1) / 2);
     event.keys = {str("k", pair), str("k", pair + 1)};
@@ -54,6 +76,27 @@ Event Workload::plan() {
   }
   event.number = event.op == Op::ADD ? static_cast<std::int64_t>(1 + below(5)) : 0;
   return event;
+}
+
+void Workload::look(Store& store, Event& event) {
+  switch (event.op) {
+    case Op::CHECK:
+      event.result = store.check(event.keys) ? 1 : 0;
+      break;
+    case Op::WAIT:
+      store.wait(event.keys);
+      event.result = 1;
+      break;
+    case Op::COUNT:
+      event.result = event.number = store.numKeys();
+      break;
+    case Op::LIST:
+      event.texts = store.listKeys();
+      std::sort(event.texts.begin(), event.texts.end());
+      break;
+    default:
+      break;
+  }
 }
 
 void Workload::perform(Store& store, Event& event) {
@@ -82,9 +125,6 @@ void Workload::perform(Store& store, Event& event) {
     case Op::COMPARE_SET:
       event.texts = {store.compareSet(key, event.values[0], event.values[1])};
       break;
-    case Op::CHECK:
-      event.result = store.check(event.keys) ? 1 : 0;
-      break;
     case Op::DELETE:
       event.result = store.deleteKey(key) ? 1 : 0;
       break;
@@ -104,11 +144,8 @@ void Workload::perform(Store& store, Event& event) {
     case Op::LENGTH:
       event.result = store.queueLen(key);
       break;
-    case Op::ARRIVE:
-    case Op::REACHED:
-    case Op::COUNT:
-    case Op::LIST:
-      break;  // not made here
+    default:
+      look(store, event);
   }
 }
 
@@ -136,11 +173,19 @@ bool Workload::oneCall(Store& store) {
       unsettled_.push_back(place);
     }
   } catch (const DistStoreError& error) {
-    const bool waitedInVain = event.op == Op::GET && error.reason() == Reason::TIMEOUT;
-    if (!waitedInVain && error.reason() != Reason::TIMEOUT) {
+    if (error.reason() != Reason::TIMEOUT) {
       throw;
     }
-    // A get that found nothing says nothing; of the others nobody knows whether they happened.
+    if (!waitedInVain(event, error)) {
+      unsettled_.clear();  // as little is known of those before
+      return true;
+    }
+    event.op = Op::WAIT;
+    event.result = 0;
+    event.known = true;
+    event.end = options_.clock();
+    history_[place] = event;
+    settle(event.end);
   } catch (const DistNetworkError&) {
     unsettled_.clear();  // those before may have been lost with the connection
     return false;
@@ -149,8 +194,8 @@ bool Workload::oneCall(Store& store) {
 }
 
 History Workload::take() {
-  // A get without an answer changes nothing and says nothing.
-  std::erase_if(history_, [](const Event& event) { return event.op == Op::GET && !event.known; });
+  // Who only looks and is not answered changes nothing and says nothing.
+  std::erase_if(history_, [](const Event& event) { return !event.known && isLook(event); });
   unsettled_.clear();
   return std::move(history_);
 }

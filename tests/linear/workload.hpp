@@ -35,7 +35,9 @@ class Workload {
  private:
   Event plan();
   void perform(Store& store, Event& event);
+  void look(Store& store, Event& event);
   std::string someKey();
+  std::vector<std::string> allKeys() const;
   std::string newValue();
   std::uint64_t below(std::uint64_t limit) { return rng_.next() % limit; }
   void settle(std::int64_t now);

@@ -1,5 +1,6 @@
 #include "linear/wrong_store.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/bytes.hpp"
@@ -163,7 +164,37 @@ std::int64_t WrongStore::queueLen(std::string_view key) {
 }
 
 void WrongStore::wait(std::span<const std::string> keys, std::chrono::milliseconds timeout) {
-  right_->wait(keys, timeout);
+  doLate();
+  if (strikes(Fault::WAIT_ENDS_EARLY)) {
+    return;
+  }
+  if (strikes(Fault::WAIT_MISSES)) {
+    right_->wait({"never set"}, timeout);
+  }
+  const bool one = keys.size() > 1 && strikes(Fault::WAIT_FOR_ONE_KEY);
+  right_->wait(one ? keys.first(1) : keys, timeout);
+}
+
+std::int64_t WrongStore::numKeys() {
+  doLate();
+  const std::int64_t before = std::exchange(count_, right_->numKeys());
+  return strikes(Fault::COUNT_LATE) ? before : count_ + (strikes(Fault::COUNT_OFF_BY_ONE) ? 1 : 0);
+}
+
+std::vector<std::string> WrongStore::listKeys() {
+  doLate();
+  std::vector<std::string> keys = right_->listKeys();
+  if (!keys.empty() && strikes(Fault::LIST_WITHOUT_THE_LAST)) {
+    keys.pop_back();
+  }
+  if (strikes(Fault::LIST_WITH_DELETED)) {
+    for (const auto& [key, value] : stale_) {
+      keys.push_back(key);
+    }
+    std::sort(keys.begin(), keys.end());
+    keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  }
+  return keys;
 }
 
 }  // namespace unisono::linear

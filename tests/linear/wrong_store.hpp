@@ -37,6 +37,13 @@ enum class Fault : std::uint8_t {
   POP_KEEPS,  // the same element comes twice
   POP_SKIPS,
   LENGTH_OFF_BY_ONE,
+  WAIT_ENDS_EARLY,
+  WAIT_FOR_ONE_KEY,
+  WAIT_MISSES,  // what is there
+  COUNT_OFF_BY_ONE,
+  COUNT_LATE,  // what was counted the time before
+  LIST_WITHOUT_THE_LAST,
+  LIST_WITH_DELETED,
 };
 
 /// Does as the store it is given, but for every few calls of the kind that has the fault. Calls
@@ -65,7 +72,8 @@ class WrongStore : public Store {
 
   using Store::wait;
   void wait(std::span<const std::string> keys, std::chrono::milliseconds timeout) override;
-  std::int64_t numKeys() override { return right_->numKeys(); }
+  std::int64_t numKeys() override;
+  std::vector<std::string> listKeys() override;
   std::shared_ptr<Store> clone() override { return nullptr; }
 
  private:
@@ -78,6 +86,7 @@ class WrongStore : public Store {
   const std::shared_ptr<Store> right_;
   const Fault fault_;
   int calls_ = 0;
+  std::int64_t count_ = 0;                           // what numKeys() told last
   std::map<std::string, Bytes, std::less<>> stale_;  // the values before the last
   std::function<void()> late_;
   int callsUntilLate_ = 0;

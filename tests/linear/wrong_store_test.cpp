@@ -13,7 +13,7 @@
 namespace unisono::linear {
 namespace {
 
-constexpr int kFaults = static_cast<int>(Fault::LENGTH_OFF_BY_ONE);
+constexpr int kFaults = static_cast<int>(Fault::LIST_WITH_DELETED);
 
 /// Several clients that call one after the other, by chance.
 History play(Store& store, std::uint64_t seed, int calls) {
