@@ -17,6 +17,17 @@ std::optional<Group> handleOf(std::shared_ptr<ProcessGroup> group) {
   return group ? std::optional(Group(std::move(group))) : std::nullopt;
 }
 
+/// Where `options` are refused the others learn it.
+BackendConfig configFor(const InitOptions& options, const MeetingPlace& place,
+                        const RendezvousResult& met, const BackendOptions& backend) {
+  try {
+    return BackendConfig::parse(options.backend);
+  } catch (const UsageError&) {
+    refuseGroup(place, met.rank, met.worldSize, backend);
+    throw;
+  }
+}
+
 }  // namespace
 
 Group::Group(std::shared_ptr<ProcessGroup> group) : group_(std::move(group)) {
@@ -98,8 +109,9 @@ Group init(const InitOptions& options) {
   const BackendOptions backend{
       .timeout = options.timeout.value_or(defaultTimeout(kDefaultGroupTimeout)),
       .groupName = options.name};
-  return Group(makeGroup({.store = met.store, .part = options.name}, met.rank, met.worldSize,
-                         BackendConfig::parse(options.backend), backend));
+  const MeetingPlace place{.store = met.store, .part = options.name};
+  return Group(
+      makeGroup(place, met.rank, met.worldSize, configFor(options, place, met, backend), backend));
 }
 
 }  // namespace unisono

@@ -9,11 +9,15 @@
 #include "unisono/store/prefix_store.hpp"
 
 #include "base/check.hpp"
+#include "base/log.hpp"
 #include "base/str.hpp"
 #include "group/group_state.hpp"
+#include "transport/meeting.hpp"
 
 namespace unisono {
 namespace {
+
+constexpr std::string_view kNativeBackend = "unisono";
 
 /// FNV-1a: stands for a text that all ranks must have in common.
 std::int64_t fingerprint(std::string_view text) {
@@ -169,11 +173,9 @@ std::shared_ptr<ProcessGroup> makeSubgroup(const ProcessGroup& parent, const std
   return group;
 }
 
-}  // namespace
-
-std::shared_ptr<ProcessGroup> makeGroup(const MeetingPlace& place, int rank, int size,
-                                        const BackendConfig& config,
-                                        const BackendOptions& options) {
+std::shared_ptr<ProcessGroup> makeBackends(const MeetingPlace& place, int rank, int size,
+                                           const BackendConfig& config,
+                                           const BackendOptions& options) {
   const auto own = std::make_shared<PrefixStore>(place.part, place.store);
   auto group = std::make_shared<ProcessGroup>(own, rank, size, options.groupName);
   group->setGroupDesc(options.groupDesc);
@@ -189,6 +191,40 @@ std::shared_ptr<ProcessGroup> makeGroup(const MeetingPlace& place, int rank, int
     group->setBackend(device, backend);
   }
   return group;
+}
+
+}  // namespace
+
+void refuseGroup(const MeetingPlace& place, int rank, int size,
+                 const BackendOptions& options) noexcept {
+  if (!place.store) {
+    return;
+  }
+  try {
+    // Those who meet are the native backends.
+    const auto own = std::make_shared<PrefixStore>(place.part, place.store);
+    stayAway({.store = std::make_shared<PrefixStore>(std::string(kNativeBackend), own),
+              .rank = rank,
+              .size = size,
+              .group = options.groupName,
+              .settings = "",
+              .timeout = options.timeout,
+              .globalRanks = options.globalRanks});
+  } catch (const std::exception& error) {
+    UNISONO_LOG(INFO, "group", "the ranks of group '", options.groupName,
+                "' cannot be told that there is none: ", error.what());
+  }
+}
+
+std::shared_ptr<ProcessGroup> makeGroup(const MeetingPlace& place, int rank, int size,
+                                        const BackendConfig& config,
+                                        const BackendOptions& options) {
+  try {
+    return makeBackends(place, rank, size, config, options);
+  } catch (const UsageError&) {  // whatever else there is, ranks that meet tell each other
+    refuseGroup(place, rank, size, options);
+    throw;
+  }
 }
 
 std::shared_ptr<ProcessGroup> splitByColor(ProcessGroup& parent, std::optional<int> color) {

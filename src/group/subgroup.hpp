@@ -21,9 +21,14 @@ struct MeetingPlace {
   std::string part;
 };
 
-/// A group with all the backends that `config` names, each of which meets its peers.
+/// A group with all the backends that `config` names, each of which meets its peers. Where this
+/// rank's arguments are refused (UsageError) the others learn it.
 std::shared_ptr<ProcessGroup> makeGroup(const MeetingPlace& place, int rank, int size,
                                         const BackendConfig& config, const BackendOptions& options);
+
+/// Tells the others, with the exception that is being handled, that this rank does not come.
+void refuseGroup(const MeetingPlace& place, int rank, int size,
+                 const BackendOptions& options) noexcept;
 
 /// See Group::split(). Null for who gives no color.
 std::shared_ptr<ProcessGroup> splitByColor(ProcessGroup& parent, std::optional<int> color);

@@ -1,10 +1,12 @@
 #include "transport/meeting.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/bytes.hpp"
 #include "base/host.hpp"
 #include "base/log.hpp"
+#include "base/random.hpp"
 #include "base/str.hpp"
 #include "life/blame.hpp"
 
@@ -13,6 +15,9 @@ namespace {
 
 constexpr std::string_view kRootKey = "unisono/root";
 constexpr std::string_view kDeclineKey = "unisono/decline/";  // and the cookie
+// Of who does not know the cookie. A number that is used once precedes the record: whoever declines
+// a second time, for the same reason, is told from the first time.
+constexpr std::string_view kEarlyDeclineKey = "unisono/decline";
 
 std::string textOf(const Bytes& bytes) {
   return std::string(asText(bytes));
@@ -23,6 +28,7 @@ std::string textOf(const Bytes& bytes) {
 Meeting::Meeting(const FormOptions& options)
     : options_(options),
       deadline_(Deadline::after(options.timeout)),
+      successor_(deadline_.within(kSuccessorTime)),
       start_(systemClock().now()),
       here_(thisProcess()) {}
 
@@ -36,12 +42,14 @@ RootRecord Meeting::aboutRoot(std::uint32_t version) const {
 }
 
 void Meeting::announce(const RootRecord& root) {
+  earlier_ = read(kEarlyDeclineKey);
   const std::string record = root.encode();
   std::string before;  // what we believe to be there: nothing
   for (int attempt = 0; attempt < 2; ++attempt) {
     const std::string there =
         textOf(options_.store->compareSet(std::string(kRootKey), asBytes(before), asBytes(record)));
     if (there == record) {
+      announced_ = true;
       return;
     }
     const auto other = RootRecord::decode(there);
@@ -59,32 +67,81 @@ void Meeting::announce(const RootRecord& root) {
   }
 }
 
-void Meeting::refuse(std::uint32_t version, const DistError& error) noexcept {
+void Meeting::stayAway() noexcept {
   try {
-    RootRecord refusal = aboutRoot(version);
-    refusal.reason = error.reason();
-    refusal.refusal = error.facts().what;
-    announce(refusal);
+    const bool isRank = options_.rank >= 0 && options_.rank < options_.size;
+    const std::string who = isRank ? inWords({options_.rank}) : str("rank ", options_.rank);
+    Reason reason = Reason::ABORTED;
+    std::string text = str(who, " has left while group '", options_.group, "' was formed");
+    try {
+      throw;
+    } catch (const DistError& error) {
+      // The others have used nothing wrongly.
+      reason = error.reason() == Reason::USAGE ? Reason::CONFIG : error.reason();
+      text = error.facts().what;
+    } catch (...) {  // an interrupt, or no memory
+    }
+    if (options_.rank == 0) {
+      return refuse(reason, text);
+    }
+    const Decline mine{.rank = static_cast<std::uint32_t>(options_.rank),
+                       .reason = reason,
+                       .text = str(who, " cannot be in group '", options_.group, "': ", text)};
+    options_.store->set(kEarlyDeclineKey, asBytes(str(randomId(), mine.encode())));
   } catch (const std::exception& second) {
     UNISONO_LOG(INFO, "transport", "the ranks of group '", options_.group,
                 "' cannot be told that there is none: ", second.what());
   }
 }
 
-std::optional<Decline> Meeting::takeDecline(const RootRecord& root, Milliseconds patience) {
+void Meeting::refuse(Reason reason, const std::string& text) {
+  RootRecord refusal = aboutRoot(0);
+  refusal.reason = reason;
+  refusal.refusal = text;
+  announce(refusal);
+}
+
+std::optional<Decline> Meeting::takeDecline(const RootRecord& root, Milliseconds patience,
+                                            const std::function<bool(int)>& hasCome) {
   // Waiting for what rank 0 has put there itself: a store that is gone does not answer.
   options_.store->wait({std::string(kRootKey)}, deadline_.within(patience).remaining());
   const std::string key = str(kDeclineKey, root.cookie);
-  if (!options_.store->check({key})) {
+  const std::string record = read(key);
+  if (record.empty()) {
+    return takeEarlyDecline(hasCome);
+  }
+  options_.store->deleteKey(key);
+  const auto decline = Decline::decode(record);
+  return decline && decline->rank < root.size ? decline : std::nullopt;
+}
+
+std::optional<Decline> Meeting::takeEarlyDecline(const std::function<bool(int)>& hasCome) {
+  const std::string record = read(kEarlyDeclineKey);
+  if (record.empty() || (record == earlier_ && !successor_.expired())) {
     return std::nullopt;
   }
-  auto decline = Decline::decode(textOf(options_.store->get(key)));
-  options_.store->deleteKey(key);
-  return decline && decline->rank < root.size ? decline : std::nullopt;
+  options_.store->deleteKey(std::string(kEarlyDeclineKey));
+  const std::size_t number = std::min(record.size(), randomId().size());
+  const auto decline = Decline::decode(std::string_view(record).substr(number));
+  const auto size = static_cast<std::uint32_t>(options_.size);
+  const bool came = decline && decline->rank < size && hasCome(static_cast<int>(decline->rank));
+  return came ? std::nullopt : decline;
 }
 
 void Meeting::close() {
   options_.store->deleteKey(std::string(kRootKey));
+  if (!earlier_.empty()) {
+    options_.store->deleteKey(std::string(kEarlyDeclineKey));
+  }
+}
+
+std::string Meeting::read(std::string_view key) {
+  const std::string name(key);
+  return options_.store->check({name}) ? textOf(options_.store->get(name)) : std::string();
+}
+
+std::string Meeting::announcement() {
+  return read(kRootKey);
 }
 
 RootRecord Meeting::awaitRoot() {
@@ -101,6 +158,11 @@ RootRecord Meeting::awaitRoot() {
            .culprits = {0},
            .text = str("group '", options_.group, "' was not formed in ",
                        formatDuration(options_.timeout), ": rank 0 has not come")});
+  } catch (const DistError&) {
+    throw;
+  } catch (...) {
+    stayAway();  // rank 0 may still come
+    throw;
   }
   throw DistBackendError({.reason = Reason::PROTOCOL,
                           .what = str("what rank 0 left in the store for group '", options_.group,
@@ -144,6 +206,15 @@ std::string Meeting::inWords(const std::vector<int>& ranks) const {
 
 void Meeting::blame(const AbortCause& cause) const {
   throwCause(cause, facts(), inWorld(cause.culprits, options_.globalRanks));
+}
+
+void stayAway(const FormOptions& options) noexcept {
+  try {
+    Meeting(options).stayAway();
+  } catch (const std::exception& error) {
+    UNISONO_LOG(INFO, "transport", "the ranks of group '", options.group,
+                "' cannot be told that there is none: ", error.what());
+  }
 }
 
 std::vector<int> inWorld(const std::vector<int>& ranks, const std::vector<int>& globalRanks) {

@@ -7,6 +7,7 @@
 // Thread safety: none; one thread per rank.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,32 +34,42 @@ struct FormOptions {
 
 class Meeting {
  public:
+  /// What was in the store when a rank came may be of an earlier attempt, by somebody who is about
+  /// to try again: so long it is waited for that.
+  static constexpr Milliseconds kSuccessorTime{1000};
+
   /// `options` have to outlive it.
   explicit Meeting(const FormOptions& options);
 
   const Deadline& deadline() const noexcept { return deadline_; }
   const ProcessMark& here() const noexcept { return here_; }
 
-  /// Rank 0 in so far as it is the same whatever carries the data; where to ask it is left out.
-  RootRecord aboutRoot(std::uint32_t version) const;
+  /// Tells the others, with the exception that is being handled, that there will be no group.
+  /// They fail at once, unless they have to take it for the word of an earlier attempt.
+  void stayAway() noexcept;
 
   // Rank 0.
 
+  /// Rank 0 in so far as it is the same whatever carries the data; where to ask it is left out.
+  RootRecord aboutRoot(std::uint32_t version) const;
   /// Tells the others of `root`. DistBackendError (CONFIG) when another process is rank 0 already.
   void announce(const RootRecord& root);
-  /// Tells those who look for rank 0 that there will be no group, and why.
-  void refuse(std::uint32_t version, const DistError& error) noexcept;
-  /// Somebody's word that it cannot come, if there is one; it is taken away. Throws
-  /// DistStoreError (STORE_LOST) when there is no store any more, by which others could come.
-  std::optional<Decline> takeDecline(const RootRecord& root, Milliseconds patience);
+  bool hasAnnounced() const noexcept { return announced_; }
+  /// Somebody's word that it does not come, if there is one; it is taken away. `hasCome` knows who
+  /// has come after all. Throws DistStoreError (STORE_LOST) when there is no store any more, by
+  /// which others could come.
+  std::optional<Decline> takeDecline(const RootRecord& root, Milliseconds patience,
+                                     const std::function<bool(int)>& hasCome);
   /// Takes the announcement away: everybody is there.
   void close();
 
   // The others.
 
+  /// What rank 0, or one of an earlier attempt, has announced so far; empty for nothing.
+  std::string announcement();
   /// What rank 0 has announced. Throws the error that says so when it does not in time.
   RootRecord awaitRoot();
-  /// Tells rank 0 that this rank does not come.
+  /// Tells rank 0 that this rank, which has read its announcement, does not come.
   void decline(const RootRecord& root, Reason reason, const std::string& text) noexcept;
   /// Whether its process may still do something.
   bool isAlive(const RootRecord& root) const;
@@ -73,11 +84,21 @@ class Meeting {
   [[noreturn]] void blame(const AbortCause& cause) const;
 
  private:
+  void refuse(Reason reason, const std::string& text);
+  std::optional<Decline> takeEarlyDecline(const std::function<bool(int)>& hasCome);
+  std::string read(std::string_view key);
+
   const FormOptions& options_;
   const Deadline deadline_;
+  const Deadline successor_;
   const TimePoint start_;
   const ProcessMark here_;
+  bool announced_ = false;
+  std::string earlier_;  // rank 0: who had declined before it came
 };
+
+/// Meeting::stayAway() for a rank that cannot even begin to form.
+void stayAway(const FormOptions& options) noexcept;
 
 /// Ranks of a group as the world counts them; the same where `globalRanks` is empty.
 std::vector<int> inWorld(const std::vector<int>& ranks, const std::vector<int>& globalRanks);

@@ -6,6 +6,7 @@
 
 #include "unisono/store/hash_store.hpp"
 
+#include "base/str.hpp"
 #include "group/in_world.hpp"
 #include "store/expect.hpp"
 
@@ -179,6 +180,28 @@ TEST(GroupTest, ErrorsAreThrownByTheCallItself) {
                 }),
                 HasSubstr("[MISMATCH]"));
   });
+}
+
+/// Who is to be told of whom.
+class WrongArgumentsTest : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, WrongArgumentsTest, ::testing::Values(0, 2));
+
+TEST_P(WrongArgumentsTest, OfOneRankEndTheWaitOfTheOthers) {
+  const auto store = std::make_shared<HashStore>();
+  const int wrong = GetParam();
+  const auto thrown = test::onThreads(3, [&](int rank) {
+    static_cast<void>(init({.store = store,
+                            .rank = rank,
+                            .size = 3,
+                            .backend = rank == wrong ? "unisone" : "unisono",
+                            .timeout = std::chrono::seconds(60)}));
+  });
+
+  for (int rank = 0; rank < 3; ++rank) {
+    const std::string text = test::textOfThrown(thrown[static_cast<std::size_t>(rank)]);
+    EXPECT_THAT(text, HasSubstr("there is no backend 'unisone'"));
+    EXPECT_EQ(text.find(str("culprits=[", wrong, "]")) != std::string::npos, rank != wrong) << text;
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "transport/shm/formation.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -75,8 +76,8 @@ RootRecord refusal(const std::string& why) {
           .refusal = why};
 }
 
-/// Its server goes away before anything is deleted.
-class NoDelete final : public Store {
+/// Counts who waits in it.
+class WatchedStore : public Store {
  public:
   using Store::check;
   using Store::compareSet;
@@ -88,18 +89,27 @@ class NoDelete final : public Store {
     return inner_.compareSet(key, expected, desired);
   }
   std::int64_t add(std::string_view key, std::int64_t by) override { return inner_.add(key, by); }
-  bool deleteKey(std::string_view /*key*/) override {
-    throw DistStoreError({.reason = Reason::STORE_LOST, .what = "the store is gone"});
-  }
+  bool deleteKey(std::string_view key) override { return inner_.deleteKey(key); }
   bool check(std::span<const std::string> keys) override { return inner_.check(keys); }
   void wait(std::span<const std::string> keys, std::chrono::milliseconds timeout) override {
+    ++waits;
     inner_.wait(keys, timeout);
   }
   std::int64_t numKeys() override { return inner_.numKeys(); }
   std::shared_ptr<Store> clone() override { return nullptr; }
 
+  std::atomic<int> waits{0};
+
  private:
   HashStore inner_;
+};
+
+/// Its server goes away before anything is deleted.
+class NoDelete final : public WatchedStore {
+ public:
+  bool deleteKey(std::string_view /*key*/) override {
+    throw DistStoreError({.reason = Reason::STORE_LOST, .what = "the store is gone"});
+  }
 };
 
 TEST(FormationTest, AStoreThatFailsAtTheEndEndsItForAll) {
@@ -167,6 +177,83 @@ TEST(FormationTest, ARefusalOfAnEarlierAttemptDoesNotStandInTheWay) {
 
   EXPECT_THAT(onThreads(2, [&](int rank) { Segment::form(options(store, rank, 2)); }),
               Each(nullptr));
+}
+
+/// What stayAway() leaves behind when `rank` is refused for `why`.
+void refuse(const StorePtr& store, int rank, int size, const std::string& why) {
+  try {
+    throw UsageError({.reason = Reason::USAGE, .what = why});
+  } catch (const UsageError&) {
+    stayAway(options(store, rank, size));
+  }
+}
+
+TEST(FormationTest, ARefusalThatComesWhileARankWaitsIsNoneOfAnEarlierAttempt) {
+  const auto store = std::make_shared<WatchedStore>();
+  const auto thrown = onThreads(2, [&](int rank) {
+    if (rank == 0) {
+      EXPECT_TRUE(test::eventually([&] { return store->waits > 0; }));
+      refuse(store, 0, 2, "it has no such setting");
+    } else {
+      Segment::form(options(store, 1, 2));
+    }
+  });
+
+  EXPECT_THAT(textOfThrown(thrown[1]),
+              AllOf(HasSubstr("[CONFIG]"), HasSubstr("culprits=[0]"),
+                    HasSubstr("rank 0 cannot form group 'g': it has no such setting")));
+  EXPECT_EQ(store->waits, 1) << "it has not looked for a successor";
+}
+
+class RefusedRankTest : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(BeforeOrAfterRankZero, RefusedRankTest, ::testing::Bool());
+
+TEST_P(RefusedRankTest, IsToldToTheOthers) {
+  const auto store = std::make_shared<HashStore>();
+  const auto thrown = onThreads(3, [&](int rank) {
+    if (rank == 2) {
+      if (GetParam()) {
+        store->wait({"unisono/root"}, 60s);
+      }
+      refuse(store, 2, 3, "it has no such setting");
+    } else {
+      if (!GetParam()) {
+        store->wait({"unisono/decline"}, 60s);
+      }
+      Segment::form(options(store, rank, 3));
+    }
+  });
+
+  for (const int rank : {0, 1}) {
+    EXPECT_THAT(textOfThrown(thrown[static_cast<std::size_t>(rank)]),
+                AllOf(HasSubstr("[CONFIG]"), HasSubstr("culprits=[2]"),
+                      HasSubstr("rank 2 cannot be in group 'g': it has no such setting")));
+  }
+  EXPECT_FALSE(store->check({"unisono/decline"}));
+}
+
+TEST(FormationTest, ARankThatIsNoneOfTheGroupEndsItForAll) {
+  const auto store = std::make_shared<HashStore>();
+  const auto thrown = onThreads(2, [&](int rank) {
+    if (rank == 1) {
+      store->wait({"unisono/root"}, 60s);
+      refuse(store, 2, 2, "rank 2 is none of a group of 2");
+    } else {
+      Segment::form(options(store, rank, 2));
+    }
+  });
+
+  EXPECT_THAT(textOfThrown(thrown[0]),
+              AllOf(HasSubstr("[CONFIG]"), HasSubstr("rank 2 is none of a group of 2")));
+}
+
+TEST(FormationTest, WhoHasDeclinedMayComeAfterAll) {
+  const auto store = std::make_shared<HashStore>();
+  refuse(store, 1, 2, "it has no such setting");
+
+  EXPECT_THAT(onThreads(2, [&](int rank) { Segment::form(options(store, rank, 2)); }),
+              Each(nullptr));
+  EXPECT_FALSE(store->check({"unisono/decline"}));
 }
 
 /// Rank 0 is another process, which is stopped once `isReady`.

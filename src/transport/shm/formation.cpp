@@ -15,12 +15,7 @@ Formation::Formation(const FormOptions& options)
       nextStoreLook_(Deadline::after(kStoreLook)) {}
 
 std::unique_ptr<Segment> Formation::run() {
-  if (!lifeWordsWork()) {
-    throw DistError({.reason = Reason::RESOURCE,
-                     .what = "this system does not tell of the death of processes: robust futexes "
-                             "are missing",
-                     .hint = "use a kernel with CONFIG_FUTEX"});
-  }
+  checkSystem();
   const bool isRoot = options_.rank == 0;
   const std::shared_ptr<SharedMapping> mapping = isRoot ? found() : join();
   std::unique_ptr<Segment> segment;  // outside: it leaves after the others were told why
@@ -34,12 +29,30 @@ std::unique_ptr<Segment> Formation::run() {
     awaitAll(*segment);
   } catch (...) {
     giveUp(mapping->header());
+    if (isRoot && !meeting_.hasAnnounced()) {
+      meeting_.stayAway();  // nobody has the memory, in which it would be told
+    }
     throw;
   }
   // Another process may have written anything there.
   segment->cores_ = static_cast<int>(std::clamp<std::uint32_t>(
       segment->header().cores, 1, static_cast<std::uint32_t>(CpuShare::kMostCores)));
   return segment;
+}
+
+void Formation::checkSystem() {
+  if (lifeWordsWork()) {
+    return;
+  }
+  try {
+    throw DistError({.reason = Reason::RESOURCE,
+                     .what = "this system does not tell of the death of processes: robust futexes "
+                             "are missing",
+                     .hint = "use a kernel with CONFIG_FUTEX"});
+  } catch (...) {
+    meeting_.stayAway();
+    throw;
+  }
 }
 
 void Formation::goLive(Segment& segment) {

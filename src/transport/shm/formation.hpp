@@ -24,6 +24,7 @@ class Formation {
   static constexpr Milliseconds kProcessLook{50};
   static constexpr Milliseconds kStoreLook{200};
 
+  void checkSystem();
   // Rank 0.
   std::shared_ptr<SharedMapping> found();
   std::shared_ptr<SharedMapping> makeMemory();

@@ -7,29 +7,26 @@
 #include "transport/shm/formation.hpp"
 
 namespace unisono::shm {
-namespace {
-
-// A root that is gone may be one of an earlier group, whose successor is about to come.
-constexpr Milliseconds kSuccessorTime(1000);
-
-}  // namespace
 
 std::shared_ptr<SharedMapping> Formation::join() {
   std::optional<Deadline> successor;
   // A refusal that was there when this rank came may be one of an earlier group.
-  const Deadline another = meeting_.deadline().within(kSuccessorTime);
+  const std::string earlier = meeting_.announcement();
+  const Deadline another = meeting_.deadline().within(Meeting::kSuccessorTime);
   for (;;) {
     root_ = meeting_.awaitRoot();
     if (auto mapping = root_.refusal.empty() ? joinRoot() : nullptr) {
       return mapping;
     }
-    if (!root_.refusal.empty() && another.expired()) {
+    const bool isFresh = another.expired() || root_.encode() != earlier;
+    if (!root_.refusal.empty() && isFresh) {
       meeting_.blame({.reason = root_.reason,
                       .culprits = {0},
                       .text = str("rank 0 cannot form group '", options_.group,
                                   "': ", printable(root_.refusal))});
     }
-    successor = successor ? successor : meeting_.deadline().within(kSuccessorTime);
+    // A root that is gone may be one too, whose successor is about to come.
+    successor = successor ? successor : meeting_.deadline().within(Meeting::kSuccessorTime);
     if (root_.refusal.empty() && successor->expired()) {
       const auto process = decodeMark(root_.process);
       // Alive, but with no group to join: it has failed, and has thrown why.

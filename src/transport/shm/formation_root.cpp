@@ -34,8 +34,8 @@ std::size_t chunkThatFits(std::size_t ranks, const std::string& group) {
 std::shared_ptr<SharedMapping> Formation::found() {
   try {
     return makeMemory();
-  } catch (const DistError& error) {
-    meeting_.refuse(kVersion, error);
+  } catch (...) {
+    meeting_.stayAway();
     throw;
   }
 }

@@ -118,7 +118,10 @@ void Formation::checkStore(Segment& segment) {
   }
   std::optional<Decline> decline;
   try {
-    decline = meeting_.takeDecline(root_, kStoreLook);
+    decline = meeting_.takeDecline(root_, kStoreLook, [&](int rank) {
+      return segment.block(rank).identity.state.load(std::memory_order_acquire) !=
+             static_cast<std::uint32_t>(RankState::EMPTY);
+    });
   } catch (const DistError& error) {
     if (error.reason() == Reason::STORE_LOST) {
       static_cast<void>(segment.header().abort.publish({.reason = Reason::STORE_LOST,
@@ -130,10 +133,12 @@ void Formation::checkStore(Segment& segment) {
     }
   }
   if (decline) {
-    fail(segment, {.reason = decline->reason,
-                   .culprits = {static_cast<int>(decline->rank)},
-                   .reporter = options_.rank,
-                   .text = printable(decline->text)});
+    const bool isRank = decline->rank < static_cast<std::uint32_t>(options_.size);
+    fail(segment,
+         {.reason = decline->reason,
+          .culprits = isRank ? std::vector{static_cast<int>(decline->rank)} : std::vector<int>(),
+          .reporter = options_.rank,
+          .text = printable(decline->text)});
   }
   nextStoreLook_ = Deadline::after(kStoreLook);
 }
