@@ -404,6 +404,41 @@ TEST_F(PairTest, WhatWasSentOutlivesItsSender) {
               AllOf(HasSubstr("[PEER_LEFT]"), HasSubstr("rank 0 has left the group, but rank 1")));
 }
 
+TEST(MailOfOthersTest, GoesOnWhenAnyOtherRankHasLeft) {
+  for (const int gone : {0, 1, 2}) {
+    NativeWorld world(3);
+    const int from = gone == 0 ? 1 : 0;
+    const int to = gone == 2 ? 1 : 2;
+    world.drop(gone);
+    // The first messages of the group: short ones, and one that is offered.
+    for (const std::size_t count : {1U, 300'000U}) {
+      std::vector<int> sent = numbers(count, gone);
+      std::vector<int> got(count);
+      const WorkPtr sending = world[from].send(Tensor(sent), to);
+      EXPECT_TRUE(world[to].recv(Tensor(got), from)->wait());
+      EXPECT_TRUE(sending->wait());
+      EXPECT_EQ(got, sent);
+    }
+
+    EXPECT_THAT(textOf<DistBackendError>([&] {
+                  int value = 0;
+                  world[from].recv(Tensor(std::span(&value, 1)), gone, 0, kNow)->wait();
+                }),
+                AllOf(HasSubstr("[PEER_LEFT]"), HasSubstr(str("culprits=[", gone, "]"))));
+  }
+}
+
+TEST(MailOfOthersTest, TheFirstMessageToARankThatHasLeftNamesIt) {
+  NativeWorld world(3);
+  world.drop(2);
+  int value = 0;
+
+  EXPECT_THAT(textOf<DistBackendError>(
+                  [&] { world[1].send(Tensor(std::span(&value, 1)), 2, 0, kNow)->wait(); }),
+              AllOf(HasSubstr("[PEER_LEFT]"), HasSubstr("culprits=[2]"), HasSubstr("rank 2"),
+                    HasSubstr("has left the group")));
+}
+
 TEST_F(PairTest, AbortEndsWhatIsUnderWay) {
   int value = 0;
   const WorkPtr work = world[1].recv({Tensor(std::span(&value, 1))}, 0);

@@ -162,7 +162,7 @@ void Arena::makeRing() {
   }
   if (ring_.empty()) {
     wait_.checkFailed();
-    wait_.throwCauseHere(wait_.fail(segment_.silenceOfRoot()));
+    wait_.throwCauseHere(wait_.fail(segment_.silenceOfOwner(kRingExtension)));
   }
 }
 

@@ -1,10 +1,14 @@
 #include "transport/shm/formation.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
+#include "base/check.hpp"
 #include "base/futex.hpp"
+#include "base/random.hpp"
 #include "base/str.hpp"
+#include "transport/shm/root_host.hpp"
 
 namespace unisono::shm {
 
@@ -20,8 +24,9 @@ std::unique_ptr<Segment> Formation::run() {
   const std::shared_ptr<SharedMapping> mapping = isRoot ? found() : join();
   std::unique_ptr<Segment> segment;  // outside: it leaves after the others were told why
   try {
-    Monitor::Offer offer = isRoot ? serve(mapping) : Monitor::Offer();
-    segment.reset(new Segment(options_, mapping, std::move(offer)));
+    Segment::Offers offers{.group = isRoot ? serve(mapping) : Monitor::Offer(),
+                           .inbox = offerInbox(mapping)};
+    segment.reset(new Segment(options_, mapping, std::move(offers)));
     goLive(*segment);
     if (isRoot) {
       meeting_.announce(root_);
@@ -53,6 +58,24 @@ void Formation::checkSystem() {
     meeting_.stayAway();
     throw;
   }
+}
+
+/// The others ask for this rank's inbox when they first send to it.
+Monitor::Offer Formation::offerInbox(const std::shared_ptr<SharedMapping>& mapping) const {
+  Monitor& monitor = Monitor::instance();
+  const std::string cookie = randomId();
+  const std::string& socket = monitor.socketName();
+  const Layout layout{static_cast<std::size_t>(options_.size)};
+  auto* blocks = reinterpret_cast<RankBlock*>(mapping->memory().bytes().data() + layout.blocks());
+  Desk& desk = blocks[options_.rank].desk;
+  UNISONO_CHECK(socket.size() < sizeof desk.socket && cookie.size() == sizeof desk.inbox,
+                "the name '", socket, "' of a monitor is longer than there is room for");
+  std::memcpy(desk.socket, socket.c_str(), socket.size());
+  std::memcpy(desk.inbox, cookie.data(), cookie.size());
+  return monitor.offer(cookie, [weak = std::weak_ptr(mapping), rank = options_.rank,
+                                size = options_.size](std::string_view request, pid_t /*from*/) {
+    return giveInbox(weak.lock().get(), rank, size, request);
+  });
 }
 
 void Formation::goLive(Segment& segment) {

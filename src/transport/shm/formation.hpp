@@ -36,6 +36,7 @@ class Formation {
   std::shared_ptr<SharedMapping> ask(const RootRecord& root);
   void checkHost(const RootRecord& root) const;
   // All.
+  Monitor::Offer offerInbox(const std::shared_ptr<SharedMapping>& mapping) const;
   void goLive(Segment& segment);
   void awaitAll(Segment& segment);
   std::optional<AbortCause> findTrouble(Segment& segment);

@@ -81,11 +81,16 @@ struct Place {
   std::uint64_t offset = 0;  // in its block, or its address
 };
 
-/// The registered memory of a rank: whom to ask for it, and which blocks there are.
+/// Where to ask for what a rank itself has made: there before the rank is live.
+struct Desk {
+  char socket[64];  // of its monitor, then zeros
+  char inbox[32];   // the cookie for its inbox
+};
+
+/// The registered memory of a rank: by which cookie to ask for it, and which blocks there are.
 inline constexpr std::size_t kMostBlocks = 64;
 struct BlockList {
-  char socket[64];  // of its monitor, then zeros; written before the first place is announced
-  char cookie[32];
+  char cookie[32];                               // written before the first place is announced
   std::atomic<std::uint32_t> live[kMostBlocks];  // by number modulo kMostBlocks; 0: none
 };
 
@@ -123,6 +128,7 @@ struct RankBlock {
   alignas(128) std::atomic<Position> done;     // it has read everybody's data up to here
   alignas(128) Post posts[kPosts];
   alignas(128) BlockList blocks;
+  Desk desk;
   alignas(128) CpuShare cpus;  // there before the rank is live
 };
 static_assert(sizeof(RankBlock) == 128 + 5 * 128 + kPosts * 64 + 384 + 128);
@@ -147,8 +153,8 @@ struct SmallSlots {
   alignas(128) std::byte bytes[2][kSmallSlot];
 };
 
-/// More memory, made when it is first needed: the ring of long collectives, and for each rank the
-/// pipes from all ranks to it.
+/// More memory, made when it is first needed: by rank 0 the ring of long collectives, and by each
+/// rank the pipes from all ranks to it.
 inline constexpr std::uint32_t kRingExtension = 1;
 inline constexpr std::uint32_t kFirstInbox = 2;
 
@@ -182,6 +188,11 @@ struct Layout {
   }
 
   // --- extensions ---
+
+  /// The rank that makes it.
+  static int ownerOf(std::uint32_t number) noexcept {
+    return number == kRingExtension ? 0 : static_cast<int>(number - kFirstInbox);
+  }
 
   std::size_t inboxBytes() const noexcept { return ranks * pipeBytes(ranks); }
   /// 0: there is no such extension.

@@ -58,7 +58,7 @@ bool Mail::open(Pipe& pipe, int from, int to, Deadline deadline) {
     return false;
   }
   if (!pipe.isOpen()) {
-    fail(segment_.silenceOfRoot());
+    fail(segment_.silenceOfOwner(kFirstInbox + static_cast<std::uint32_t>(to)));
   }
   return pipe.isOpen();
 }

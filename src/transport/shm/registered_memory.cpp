@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/bytes.hpp"
-#include "base/check.hpp"
 #include "base/mutex.hpp"
 #include "base/random.hpp"
 #include "base/str.hpp"
@@ -17,10 +16,6 @@ namespace unisono::shm {
 namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20U;
-
-std::string textIn(const char* field, std::size_t most) {
-  return {field, ::strnlen(field, most)};
-}
 
 }  // namespace
 
@@ -79,17 +74,13 @@ class RegisteredMemory::Own : public std::enable_shared_from_this<RegisteredMemo
     if (offered_) {
       return;
     }
-    Monitor& monitor = Monitor::instance();
     const std::string cookie = randomId();
-    const std::string& socket = monitor.socketName();
-    UNISONO_CHECK(socket.size() < sizeof list_->socket && cookie.size() == sizeof list_->cookie,
-                  "the name '", socket, "' of a monitor is longer than there is room for");
-    std::memcpy(list_->socket, socket.c_str(), socket.size());
-    std::memcpy(list_->cookie, cookie.data(), cookie.size());
-    offer_ = monitor.offer(cookie, [weak = weak_from_this()](std::string_view request, pid_t) {
-      const auto self = weak.lock();
-      return self ? self->answer(request) : Monitor::Answer{.bytes = "R"};
-    });
+    std::memcpy(list_->cookie, cookie.data(), sizeof list_->cookie);
+    offer_ = Monitor::instance().offer(
+        cookie, [weak = weak_from_this()](std::string_view request, pid_t) {
+          const auto self = weak.lock();
+          return self ? self->answer(request) : Monitor::Answer{.bytes = "R"};
+        });
     offered_ = true;
   }
 
@@ -179,9 +170,9 @@ const SharedMemory& RegisteredMemory::map(int peer, std::uint32_t block, Deadlin
   const BlockList& list = segment_.block(peer).blocks;
   std::string request;
   ByteWriter(request).number(block);
-  Result<LocalMessage> reply = askMonitor(
-      textIn(list.socket, sizeof list.socket), std::string_view(list.cookie, sizeof list.cookie),
-      request, deadline, [&] { return segment_.isHopeless(peer); });
+  Result<LocalMessage> reply =
+      askMonitor(segment_.socketOf(peer), std::string_view(list.cookie, sizeof list.cookie),
+                 request, deadline, [&] { return segment_.isHopeless(peer); });
   const std::string subject = str("a tensor of rank ", peer, " of group '", segment_.group(), "'");
   if (!reply.isOk() || !reply.value().fd.valid()) {
     const Reason silent = segment_.whySilent(peer);

@@ -17,6 +17,21 @@ Monitor::Answer memory(int fd, std::size_t bytes) {
   return answer;
 }
 
+/// The one that this rank makes: `number`, of so many bytes.
+Monitor::Answer extension(SharedMapping& mapping, std::string_view asked, std::uint32_t number,
+                          std::size_t bytes) {
+  if (ByteReader(asked).number<std::uint32_t>() != number) {
+    return refusal("there is no such memory");
+  }
+  try {
+    mapping.makeExtension(number, bytes);
+  } catch (const DistError& error) {
+    return refusal(error.facts().what);
+  }
+  const auto [fd, size] = mapping.extensionDescriptor(number);
+  return memory(fd, size);
+}
+
 }  // namespace
 
 Monitor::Answer RootHost::answer(std::string_view request) const {
@@ -25,7 +40,9 @@ Monitor::Answer RootHost::answer(std::string_view request) const {
     return refusal("the group is gone");
   }
   const std::string_view rest = request.substr(1);
-  return request.front() == 'J' ? join(*mapping, rest) : extension(*mapping, rest);
+  return request.front() == 'J' ? join(*mapping, rest)
+                                : extension(*mapping, rest, kRingExtension,
+                                            ringBytes(root_.size, mapping->header().ringChunk));
 }
 
 Monitor::Answer RootHost::join(SharedMapping& mapping, std::string_view bytes) const {
@@ -90,20 +107,12 @@ std::string RootHost::claim(RankBlock& block, const JoinRequest& request,
   return "";
 }
 
-/// Makes it if it is not there yet.
-Monitor::Answer RootHost::extension(SharedMapping& mapping, std::string_view bytes) const {
-  const std::uint32_t number = ByteReader(bytes).number<std::uint32_t>().value_or(0);
-  const std::size_t wanted = Layout{root_.size}.extensionBytes(number, mapping.header().ringChunk);
-  if (wanted == 0) {
-    return refusal("there is no such memory");
+Monitor::Answer giveInbox(SharedMapping* mapping, int rank, int size, std::string_view request) {
+  if (mapping == nullptr || request.empty()) {
+    return refusal("the group is gone");
   }
-  try {
-    mapping.makeExtension(number, wanted);
-  } catch (const DistError& error) {
-    return refusal(error.facts().what);
-  }
-  const auto [fd, size] = mapping.extensionDescriptor(number);
-  return memory(fd, size);
+  return extension(*mapping, request.substr(1), kFirstInbox + static_cast<std::uint32_t>(rank),
+                   Layout{static_cast<std::size_t>(size)}.inboxBytes());
 }
 
 }  // namespace unisono::shm

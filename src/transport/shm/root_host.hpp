@@ -26,11 +26,13 @@ class RootHost {
   std::string objection(const JoinRequest& request) const;
   static std::string claim(RankBlock& block, const JoinRequest& request,
                            const ProcessMark& process);
-  Monitor::Answer extension(SharedMapping& mapping, std::string_view bytes) const;
 
   std::weak_ptr<SharedMapping> mapping_;
   const RootRecord root_;
   const std::string settings_;
 };
+
+/// What `rank` of `size` answers who asks for its inbox; `mapping` is null when the group is gone.
+Monitor::Answer giveInbox(SharedMapping* mapping, int rank, int size, std::string_view request);
 
 }  // namespace unisono::shm

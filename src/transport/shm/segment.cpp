@@ -1,6 +1,7 @@
 #include "transport/shm/segment.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -16,14 +17,13 @@ std::unique_ptr<Segment> Segment::form(const FormOptions& options) {
   return Formation(options).run();
 }
 
-Segment::Segment(const FormOptions& options, std::shared_ptr<SharedMapping> mapping,
-                 Monitor::Offer offer)
+Segment::Segment(const FormOptions& options, std::shared_ptr<SharedMapping> mapping, Offers offers)
     : rank_(options.rank),
       size_(options.size),
       group_(options.group),
       layout_{static_cast<std::size_t>(options.size)},
       mapping_(std::move(mapping)),
-      offer_(std::move(offer)),
+      offers_(std::move(offers)),
       word_{randomSeed(), randomSeed()} {
   ProofWord& mine = block(rank_).proof;
   mine.value[0] = word_[0];
@@ -134,17 +134,38 @@ std::span<std::byte> Segment::extend(std::uint32_t number, Deadline deadline) {
   if (const auto there = mapping_->extension(number)) {
     return *there;
   }
-  return rank_ == 0
-             ? mapping_->makeExtension(number, layout_.extensionBytes(number, header().ringChunk))
-             : ask(number, deadline);
+  const std::size_t bytes = layout_.extensionBytes(number, header().ringChunk);
+  if (bytes == 0) {
+    throw DistError({.reason = Reason::USAGE,
+                     .what = str("there is no such memory: number ", number),
+                     .group = group_});
+  }
+  return rank_ == Layout::ownerOf(number) ? mapping_->makeExtension(number, bytes)
+                                          : ask(number, deadline);
 }
 
-/// Asks rank 0's monitor.
-std::span<std::byte> Segment::ask(std::uint32_t number, Deadline deadline) {
+std::string Segment::socketOf(int rank) const {
+  const Desk& desk = block(rank).desk;
+  return {desk.socket, ::strnlen(desk.socket, sizeof desk.socket)};
+}
+
+Result<LocalMessage> Segment::askOwner(std::uint32_t number, Deadline deadline) const {
+  const int owner = Layout::ownerOf(number);
+  const auto isHopeless = [this, owner] { return this->isHopeless(owner); };
   std::string request = "E";
   ByteWriter(request).number(number);
-  Result<LocalMessage> reply = askMonitor(mapping_->rootSocket(), mapping_->cookie(), request,
-                                          deadline, [this] { return isHopeless(0); });
+  if (number == kRingExtension) {
+    return askMonitor(mapping_->rootSocket(), mapping_->cookie(), request, deadline, isHopeless);
+  }
+  // Not rank 0: messages between others go on when it has left.
+  const Desk& desk = block(owner).desk;
+  return askMonitor(socketOf(owner), std::string_view(desk.inbox, sizeof desk.inbox), request,
+                    deadline, isHopeless);
+}
+
+/// Asks the monitor of who makes it.
+std::span<std::byte> Segment::ask(std::uint32_t number, Deadline deadline) {
+  Result<LocalMessage> reply = askOwner(number, deadline);
   if (const auto there = mapping_->extension(number)) {
     return *there;  // another rank of this process was faster
   }
@@ -155,9 +176,10 @@ std::span<std::byte> Segment::ask(std::uint32_t number, Deadline deadline) {
                                     str("group '", group_, "'")));
   }
   if (reply.isOk() && reply.value().bytes.starts_with('R')) {
-    throw DistError({.reason = Reason::RESOURCE,
-                     .what = str("rank 0 refuses: ", reply.value().bytes.substr(1)),
-                     .group = group_});
+    throw DistError(
+        {.reason = Reason::RESOURCE,
+         .what = str("rank ", Layout::ownerOf(number), " refuses: ", reply.value().bytes.substr(1)),
+         .group = group_});
   }
   if (!reply.isOk() && reply.failure().reason() == Reason::RESOURCE) {
     throw DistError({.reason = Reason::RESOURCE,
@@ -168,11 +190,15 @@ std::span<std::byte> Segment::ask(std::uint32_t number, Deadline deadline) {
   return {};
 }
 
-AbortCause Segment::silenceOfRoot() const {
-  return {.reason = whySilent(0),
-          .culprits = {0},
+AbortCause Segment::silenceOfOwner(std::uint32_t number) const {
+  const int owner = Layout::ownerOf(number);
+  const Reason reason = whySilent(owner);
+  return {.reason = reason,
+          .culprits = {owner},
           .reporter = rank_,
-          .text = str("rank 0 (", describeProcess(0), ") does not give out the group's memory")};
+          .text = str("rank ", owner, " (", describeProcess(owner), ") ",
+                      reason == Reason::PEER_LEFT ? "has left the group, and " : "",
+                      "does not give out the group's memory")};
 }
 
 Pipe Segment::pipe(int from, int to, Deadline deadline) {

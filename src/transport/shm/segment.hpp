@@ -86,23 +86,32 @@ class Segment {
   /// Where the results of small operations of many ranks go.
   SmallSlots& results() const noexcept { return smallSlots(size_); }
 
-  /// More memory that all ranks share, as Layout says: rank 0's monitor makes it when it is first
-  /// asked for. It lives as long as the segment. Empty when rank 0 is gone or time is over; throws
-  /// DistError (RESOURCE) when there is no room.
+  /// More memory that all ranks share, as Layout says: its owner's monitor makes it when it is
+  /// first asked for. It lives as long as the segment. Empty when its owner is gone or time is
+  /// over; throws DistError (RESOURCE) when there is no room.
   std::span<std::byte> extend(std::uint32_t number, Deadline deadline);
 
   /// Why extend() gave nothing although nobody has aborted the group.
-  AbortCause silenceOfRoot() const;
+  AbortCause silenceOfOwner(std::uint32_t number) const;
+
+  /// The name of its monitor's socket.
+  std::string socketOf(int rank) const;
 
   /// The pipe from one rank to another, made when it is first asked for; not open as extend().
   Pipe pipe(int from, int to, Deadline deadline);
 
  private:
   friend class Formation;
-  Segment(const FormOptions& options, std::shared_ptr<SharedMapping> mapping, Monitor::Offer offer);
+  /// What a rank gives out.
+  struct Offers {
+    Monitor::Offer group;  // rank 0: the memory, and that of long operations
+    Monitor::Offer inbox;
+  };
+  Segment(const FormOptions& options, std::shared_ptr<SharedMapping> mapping, Offers offers);
   /// Whether its process number means the same here: not in another container.
   bool canSeeProcess(int rank) const;
   std::span<std::byte> ask(std::uint32_t number, Deadline deadline);
+  Result<LocalMessage> askOwner(std::uint32_t number, Deadline deadline) const;
   std::byte* base() const noexcept { return mapping_->memory().bytes().data(); }
 
   const int rank_;
@@ -110,7 +119,7 @@ class Segment {
   const std::string group_;
   const Layout layout_;
   const std::shared_ptr<SharedMapping> mapping_;
-  const Monitor::Offer offer_;  // rank 0: what the others may ask for
+  const Offers offers_;
   const ForkGuard madeIn_;
   int cores_ = 1;
   const std::array<std::uint64_t, 2> word_;  // that proves to others whose memory they read
