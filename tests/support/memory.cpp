@@ -12,6 +12,7 @@ constexpr std::size_t kUsual = alignof(std::max_align_t);
 constinit std::atomic<std::size_t> live{0};
 constinit std::atomic<std::size_t> peak{0};
 constinit std::atomic<std::size_t> largestAllowed{std::numeric_limits<std::size_t>::max()};
+constinit thread_local std::size_t allocations = 0;
 constinit std::atomic<int> untilFailure{-1};  // how many more succeed; -1: all
 
 bool shallFail(std::size_t size) noexcept {
@@ -21,6 +22,7 @@ bool shallFail(std::size_t size) noexcept {
 }
 
 void* allocate(std::size_t size, std::size_t alignment) noexcept {
+  allocations += 1;
   if (shallFail(size)) {
     return nullptr;
   }
@@ -113,6 +115,10 @@ std::size_t liveBytes() noexcept {
 
 std::size_t peakBytes() noexcept {
   return peak.load(std::memory_order_relaxed);
+}
+
+std::size_t allocationsHere() noexcept {
+  return allocations;
 }
 
 void resetPeakBytes() noexcept {

@@ -14,6 +14,9 @@ std::size_t liveBytes() noexcept;
 std::size_t peakBytes() noexcept;
 void resetPeakBytes() noexcept;
 
+/// How often this thread has allocated.
+std::size_t allocationsHere() noexcept;
+
 /// While it lives, allocations of more than `largest` bytes fail.
 class AllocationLimit {
  public:

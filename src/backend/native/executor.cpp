@@ -28,27 +28,33 @@ std::uint32_t folded(std::uint64_t signature) noexcept {
 constexpr std::size_t kDirectFrom =
     std::max(shm::kSmallSlot, shm::kLlLines* shm::LlLine::kPayload) + 1;
 
-/// The blocks of a tensor that is cut along its first dimension: `splits` rows each, or equally.
+/// Cuts `whole` into equal blocks, one for each of `blocks`.
 template <typename BlockType>
-std::vector<BlockType> rowsOf(BlockType whole, const Tensor& tensor,
-                              std::span<const std::int64_t> splits, std::size_t ranks) {
-  std::vector<BlockType> blocks;
-  blocks.reserve(ranks);
+void cut(BlockType whole, std::span<BlockType> blocks) {
+  const std::size_t size = whole.size() / blocks.size();
+  std::size_t begin = 0;
+  for (BlockType& block : blocks) {
+    block = whole.subspan(begin, size);
+    begin += size;
+  }
+}
+
+/// Cuts a tensor along its first dimension into blocks of `splits` rows each, or equal ones.
+template <typename BlockType>
+void cutRows(BlockType whole, const Tensor& tensor, std::span<const std::int64_t> splits,
+             std::span<BlockType> blocks) {
   if (splits.empty()) {
-    for (std::size_t i = 0; i < ranks; ++i) {
-      blocks.push_back(whole.subspan(i * (whole.size() / ranks), whole.size() / ranks));
-    }
-    return blocks;
+    cut(whole, blocks);
+    return;
   }
   const std::int64_t rows = tensor.sizes().empty() ? 0 : tensor.sizes()[0];
   const std::size_t row = rows == 0 ? 0 : whole.size() / static_cast<std::size_t>(rows);
   std::size_t begin = 0;
-  for (const std::int64_t split : splits) {
-    const std::size_t size = static_cast<std::size_t>(split) * row;
-    blocks.push_back(whole.subspan(begin, size));
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const std::size_t size = static_cast<std::size_t>(splits[i]) * row;
+    blocks[i] = whole.subspan(begin, size);
     begin += size;
   }
-  return blocks;
 }
 
 std::size_t largest(std::span<const ConstBlock> give, std::span<const Block> take) noexcept {
@@ -58,7 +64,12 @@ std::size_t largest(std::span<const ConstBlock> give, std::span<const Block> tak
 }  // namespace
 
 Executor::Executor(shm::Arena& arena, const Selector& selector)
-    : arena_(arena), selector_(selector), everybody_(ranksUpTo(arena.size())) {}
+    : arena_(arena),
+      selector_(selector),
+      everybody_(ranksUpTo(arena.size())),
+      give_(ranks()),
+      take_(ranks()),
+      reduction_(Reduction::of(reducedType_, reducedBy_, arena.size())) {}
 
 std::string Executor::describe(const shm::Post& post) {
   const auto type = static_cast<OpType>(post.opType);
@@ -198,9 +209,9 @@ void Executor::broadcast(const CollectiveArgs& args) {
   if (lines) {
     shareLines(arena_, mine, output.block(), givers);
   } else {
-    std::vector<Block> take(ranks());
-    take[static_cast<std::size_t>(args.root)] = output.block();
-    shareBlocks(arena_, mine, take, givers);
+    std::fill(take_.begin(), take_.end(), Block());
+    take_[static_cast<std::size_t>(args.root)] = output.block();
+    shareBlocks(arena_, mine, take_, givers);
   }
   arena_.end(false);
   for (const Tensor& each : args.outputs) {
@@ -278,7 +289,8 @@ void Executor::allgatherSingle(const CollectiveArgs& args, const Tensor& output,
   if (lines) {
     shareLines(arena_, mine, out.block(), everybody_);
   } else {
-    shareBlocks(arena_, mine, rowsOf(out.block(), output, {}, ranks()), everybody_);
+    cut(out.block(), std::span(take_));
+    shareBlocks(arena_, mine, take_, everybody_);
   }
   arena_.end(true);
   out.deliver();
@@ -344,10 +356,10 @@ void Executor::alltoallSingle(const CollectiveArgs& args) {
   const Tensor& input = args.inputs[0];
   const OutputBlock output(args.outputs[0], scratch_);
   const ConstBlock whole = readable(input, scratch_);
-  const auto give = rowsOf(whole, input, args.inputSplits, ranks());
-  const auto take = rowsOf(output.block(), args.outputs[0], args.outputSplits, ranks());
-  begin(args, {.block = whole, .pulled = pulls(Movement::ALL_TO_ALL, largest(give, take))});
-  dealBlocks(arena_, give, take, everybody_, mostDealt());
+  cutRows(whole, input, args.inputSplits, std::span(give_));
+  cutRows(output.block(), args.outputs[0], args.outputSplits, std::span(take_));
+  begin(args, {.block = whole, .pulled = pulls(Movement::ALL_TO_ALL, largest(give_, take_))});
+  dealBlocks(arena_, give_, take_, everybody_, mostDealt());
   arena_.end(true);
   output.deliver();
 }

@@ -66,6 +66,8 @@ class Executor {
   void alltoallSingle(const CollectiveArgs& args);
   void barrier(const CollectiveArgs& args);
 
+  /// How elements of `type` are reduced over all ranks.
+  Reduction reductionOf(DType type, ReduceOp op);
   /// What this rank contributes: scaled for PREMUL_SUM, else as it is.
   ConstBlock contribution(const CollectiveArgs& args, const Tensor& tensor);
   std::size_t ranks() const noexcept { return static_cast<std::size_t>(arena_.size()); }
@@ -74,6 +76,13 @@ class Executor {
   shm::Arena& arena_;
   const Selector& selector_;
   const std::vector<int> everybody_;
+  // By rank, filled anew in each operation: a call that allocates takes much longer.
+  std::vector<ConstBlock> give_;
+  std::vector<Block> take_;
+  // The last one: most operations reduce as the one before.
+  DType reducedType_ = DType::FLOAT32;
+  RedOpType reducedBy_ = RedOpType::SUM;
+  Reduction reduction_;
   Milliseconds timeout_{};
   Scratch scratch_;
 };

@@ -13,6 +13,15 @@ ConstBlock part(ConstBlock whole, std::size_t index, std::size_t size) noexcept 
 
 }  // namespace
 
+Reduction Executor::reductionOf(DType type, ReduceOp op) {
+  if (type != reducedType_ || op != reducedBy_) [[unlikely]] {
+    reduction_ = Reduction::of(type, op, arena_.size());
+    reducedType_ = type;
+    reducedBy_ = op.type();
+  }
+  return reduction_;
+}
+
 ConstBlock Executor::contribution(const CollectiveArgs& args, const Tensor& tensor) {
   const ConstBlock plain = readable(tensor, scratch_);
   if (args.reduceOp != ReduceOp::PREMUL_SUM) {
@@ -52,11 +61,16 @@ void Executor::allreduce(const CollectiveArgs& args) {
 }
 
 void Executor::allreduceOne(const CollectiveArgs& args, const Tensor& tensor) {
-  const Reduction reduction = Reduction::of(tensor.dtype(), args.reduceOp, arena_.size());
+  const Reduction reduction = reductionOf(tensor.dtype(), args.reduceOp);
+  const auto elements = static_cast<std::size_t>(tensor.numel());
+  if (tensor.isContiguous() && args.reduceOp != ReduceOp::PREMUL_SUM) [[likely]] {
+    auto* const where = tensor.dataAs<std::byte>();
+    runReduction(args, {where, where, elements}, reduction);
+    return;
+  }
   const OutputBlock output(tensor, scratch_);
   const ConstBlock in = contribution(args, tensor);
-  runReduction(args, {in.data(), output.block().data(), static_cast<std::size_t>(tensor.numel())},
-               reduction);
+  runReduction(args, {in.data(), output.block().data(), elements}, reduction);
   output.deliver();
 }
 
@@ -84,8 +98,7 @@ void Executor::allreduceMany(const CollectiveArgs& args, bool coalesced) {
     const ReduceOp op = args.reduceOp == ReduceOp::AVG ? ReduceOp(ReduceOp::SUM) : args.reduceOp;
     Reduction::of(type, op, 1).reduce(whole, local, bytes / elementSize(type));
   }
-  runReduction(args, {whole, whole, bytes / elementSize(type)},
-               Reduction::of(type, args.reduceOp, arena_.size()));
+  runReduction(args, {whole, whole, bytes / elementSize(type)}, reductionOf(type, args.reduceOp));
   at = 0;
   for (const Tensor& tensor : args.outputs) {
     unpack(tensor, whole + at);
@@ -95,7 +108,7 @@ void Executor::allreduceMany(const CollectiveArgs& args, bool coalesced) {
 
 void Executor::reduce(const CollectiveArgs& args) {
   const Tensor& tensor = args.outputs[0];
-  const Reduction reduction = Reduction::of(tensor.dtype(), args.reduceOp, arena_.size());
+  const Reduction reduction = reductionOf(tensor.dtype(), args.reduceOp);
   const ConstBlock in = contribution(args, tensor);
   const auto elements = static_cast<std::size_t>(tensor.numel());
   if (!isRoot(args)) {
@@ -110,7 +123,7 @@ void Executor::reduce(const CollectiveArgs& args) {
 void Executor::reduceBlocks(const CollectiveArgs& args, std::span<const ConstBlock> give,
                             const Tensor& output, ConstBlock given) {
   const OutputBlock out(output, scratch_);
-  const Reduction reduction = Reduction::of(output.dtype(), args.reduceOp, arena_.size());
+  const Reduction reduction = reductionOf(output.dtype(), args.reduceOp);
   const bool lines = reduceScatterByLines({.bytes = largestBlock(give),
                                            .elementSize = reduction.elementSize(),
                                            .ranks = arena_.size(),
@@ -136,11 +149,10 @@ void Executor::reduceScatter(const CollectiveArgs& args) {
 void Executor::reduceScatterSingle(const CollectiveArgs& args, const Tensor& output,
                                    const Tensor& input) {
   const ConstBlock whole = contribution(args, input);
-  std::vector<ConstBlock> give;
   for (std::size_t peer = 0; peer < ranks(); ++peer) {
-    give.push_back(part(whole, peer, output.bytes()));
+    give_[peer] = part(whole, peer, output.bytes());
   }
-  reduceBlocks(args, give, output, whole);
+  reduceBlocks(args, give_, output, whole);
 }
 
 }  // namespace unisono
