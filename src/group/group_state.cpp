@@ -36,6 +36,11 @@ Backend& GroupState::pick(const CollectiveArgs& args) const {
   if (backend != nullptr) [[likely]] {
     return *backend;
   }
+  return pickAnother(args, type);
+}
+
+Backend& GroupState::pickAnother(const CollectiveArgs& args, DeviceType type) const {
+  const Tensor* const tensor = args.anyTensor();
   if (tensor == nullptr && args.type != OpType::BARRIER) {
     refuse(str(opName(args.type), " refused: There were no tensor arguments to this function"),
            "give it a tensor: its device decides which backend runs the operation");

@@ -45,6 +45,8 @@ struct GroupState {
 
   /// The backend for the tensors of a call. Throws UsageError when there is none.
   Backend& pick(const CollectiveArgs& args) const;
+  /// Where there is none for `type`, the device of the call.
+  Backend& pickAnother(const CollectiveArgs& args, DeviceType type) const;
   std::shared_ptr<Backend> backendFor(DeviceType type) const UNISONO_EXCLUDES(mutex);
   std::vector<std::shared_ptr<Backend>> allBackends() const UNISONO_EXCLUDES(mutex);
 
