@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "backend/native/monitored_barrier.hpp"
+#include "backend/native/operands.hpp"
 #include "base/str.hpp"
 #include "collective/barrier.hpp"
 #include "reduction/copy.hpp"
@@ -19,43 +20,10 @@ std::vector<int> ranksUpTo(int size) {
   return ranks;
 }
 
-std::uint32_t folded(std::uint64_t signature) noexcept {
-  return static_cast<std::uint32_t>(signature ^ (signature >> 32U));
-}
-
 /// From here on places are exchanged. Smaller tensors are sooner copied, and may be left to
 /// algorithms in which nobody arrives.
 constexpr std::size_t kDirectFrom =
     std::max(shm::kSmallSlot, shm::kLlLines* shm::LlLine::kPayload) + 1;
-
-/// Cuts `whole` into equal blocks, one for each of `blocks`.
-template <typename BlockType>
-void cut(BlockType whole, std::span<BlockType> blocks) {
-  const std::size_t size = whole.size() / blocks.size();
-  std::size_t begin = 0;
-  for (BlockType& block : blocks) {
-    block = whole.subspan(begin, size);
-    begin += size;
-  }
-}
-
-/// Cuts a tensor along its first dimension into blocks of `splits` rows each, or equal ones.
-template <typename BlockType>
-void cutRows(BlockType whole, const Tensor& tensor, std::span<const std::int64_t> splits,
-             std::span<BlockType> blocks) {
-  if (splits.empty()) {
-    cut(whole, blocks);
-    return;
-  }
-  const std::int64_t rows = tensor.sizes().empty() ? 0 : tensor.sizes()[0];
-  const std::size_t row = rows == 0 ? 0 : whole.size() / static_cast<std::size_t>(rows);
-  std::size_t begin = 0;
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const std::size_t size = static_cast<std::size_t>(splits[i]) * row;
-    blocks[i] = whole.subspan(begin, size);
-    begin += size;
-  }
-}
 
 std::size_t largest(std::span<const ConstBlock> give, std::span<const Block> take) noexcept {
   return std::max(largestBlock(give), largestBlock(take));
@@ -117,7 +85,7 @@ void Executor::dispatch(CollectiveArgs& args) {
     case OpType::ALLREDUCE:
       return allreduce(args);
     case OpType::ALLREDUCE_COALESCED:
-      return allreduceMany(args, true);
+      return allreduceMany(args);
     case OpType::ALLREDUCE_SPARSE:
       return allreduceSparse(args);
     case OpType::REDUCE:
@@ -227,11 +195,8 @@ void Executor::broadcast(const CollectiveArgs& args) {
 /// Also allgatherCoalesced: every rank gives all its inputs as one block. Rank p's block goes to
 /// the outputs that are p's, in each of the lists.
 void Executor::allgather(const CollectiveArgs& args) {
-  const std::size_t given = args.inputs.size();
-  const bool coalesced = args.type == OpType::ALLGATHER_COALESCED;
-  const std::size_t lists = coalesced ? 1 : given;
   std::vector<Block> take;
-  if (given == 1) {
+  if (args.inputs.size() == 1) {
     std::vector<OutputBlock> outputs;
     for (const Tensor& tensor : args.outputs) {
       outputs.emplace_back(tensor, scratch_);
@@ -251,31 +216,15 @@ void Executor::allgather(const CollectiveArgs& args) {
     }
     return;
   }
-  std::size_t bytes = 0;
-  for (const Tensor& tensor : args.inputs) {
-    bytes += tensor.bytes();
-  }
-  std::byte* mine = scratch_.take(bytes);
-  std::size_t at = 0;
-  for (const Tensor& tensor : args.inputs) {
-    pack(mine + at, tensor);
-    at += tensor.bytes();
-  }
-  std::byte* all = scratch_.take(bytes * ranks());
+  const Block mine = packInputs(args, scratch_);
+  std::byte* all = scratch_.take(mine.size() * ranks());
   for (std::size_t peer = 0; peer < ranks(); ++peer) {
-    take.emplace_back(all + peer * bytes, bytes);
+    take.emplace_back(all + peer * mine.size(), mine.size());
   }
-  begin(args, {.block = {mine, bytes}, .pulled = pulls(Movement::ALL_GATHER, bytes)});
-  shareBlocks(arena_, {mine, bytes}, take, everybody_);
+  begin(args, {.block = mine, .pulled = pulls(Movement::ALL_GATHER, mine.size())});
+  shareBlocks(arena_, mine, take, everybody_);
   arena_.end(true);
-  for (std::size_t list = 0; list < lists; ++list) {
-    at = 0;
-    for (std::size_t i = 0; i < ranks() * given; ++i) {
-      const Tensor& output = args.outputs[list * ranks() * given + i];
-      unpack(output, all + at);
-      at += output.bytes();
-    }
-  }
+  unpackGathered(args, ranks(), all);
 }
 
 void Executor::allgatherSingle(const CollectiveArgs& args, const Tensor& output,

@@ -42,7 +42,7 @@ class Executor {
   bool pulls(Movement movement, std::size_t bytes) noexcept;
   void allreduce(const CollectiveArgs& args);
   void allreduceOne(const CollectiveArgs& args, const Tensor& tensor);
-  void allreduceMany(const CollectiveArgs& args, bool coalesced);
+  void allreduceMany(const CollectiveArgs& args);
   void allreduceSparse(CollectiveArgs& args);
   void gatherBlocks(const CollectiveArgs& what, ConstBlock mine, std::byte* all,
                     std::span<const std::size_t> sizes);
@@ -68,8 +68,6 @@ class Executor {
 
   /// How elements of `type` are reduced over all ranks.
   Reduction reductionOf(DType type, ReduceOp op);
-  /// What this rank contributes: scaled for PREMUL_SUM, else as it is.
-  ConstBlock contribution(const CollectiveArgs& args, const Tensor& tensor);
   std::size_t ranks() const noexcept { return static_cast<std::size_t>(arena_.size()); }
   bool isRoot(const CollectiveArgs& args) const noexcept { return args.root == arena_.rank(); }
 

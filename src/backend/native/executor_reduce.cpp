@@ -1,8 +1,7 @@
 // The operations that reduce.
 #include "backend/native/executor.hpp"
+#include "backend/native/operands.hpp"
 #include "collective/reduce_scatter.hpp"
-#include "reduction/copy.hpp"
-#include "tensor/strided.hpp"
 
 namespace unisono {
 namespace {
@@ -20,17 +19,6 @@ Reduction Executor::reductionOf(DType type, ReduceOp op) {
     reducedBy_ = op.type();
   }
   return reduction_;
-}
-
-ConstBlock Executor::contribution(const CollectiveArgs& args, const Tensor& tensor) {
-  const ConstBlock plain = readable(tensor, scratch_);
-  if (args.reduceOp != ReduceOp::PREMUL_SUM) {
-    return plain;
-  }
-  std::byte* scaled = scratch_.take(plain.size());
-  scale(tensor.dtype(), scaled, plain.data(), static_cast<std::size_t>(tensor.numel()),
-        args.reduceOp.factor());
-  return {scaled, plain.size()};
 }
 
 /// Picks and runs an algorithm: an operation of its own.
@@ -56,7 +44,7 @@ void Executor::allreduce(const CollectiveArgs& args) {
   if (args.outputs.size() == 1) [[likely]] {
     allreduceOne(args, args.outputs[0]);
   } else {
-    allreduceMany(args, false);
+    allreduceMany(args);
   }
 }
 
@@ -69,47 +57,23 @@ void Executor::allreduceOne(const CollectiveArgs& args, const Tensor& tensor) {
     return;
   }
   const OutputBlock output(tensor, scratch_);
-  const ConstBlock in = contribution(args, tensor);
+  const ConstBlock in = contribution(args, tensor, scratch_);
   runReduction(args, {in.data(), output.block().data(), elements}, reduction);
   output.deliver();
 }
 
-/// Several tensors: coalesced they are one long vector; otherwise they are reduced with each other
-/// first, and all get the result.
-void Executor::allreduceMany(const CollectiveArgs& args, bool coalesced) {
+void Executor::allreduceMany(const CollectiveArgs& args) {
   const DType type = args.outputs[0].dtype();
-  std::size_t bytes = 0;
-  for (const Tensor& tensor : args.outputs) {
-    bytes = coalesced ? bytes + tensor.bytes() : tensor.bytes();
-  }
-  std::byte* whole = scratch_.take(bytes);
-  std::size_t at = 0;
-  std::vector<const std::byte*> local;
-  for (const Tensor& tensor : args.outputs) {
-    const ConstBlock block = contribution(args, tensor);
-    if (coalesced) {
-      copyBytes(whole + at, block.data(), block.size());
-      at += block.size();
-    } else {
-      local.push_back(block.data());
-    }
-  }
-  if (!coalesced) {
-    const ReduceOp op = args.reduceOp == ReduceOp::AVG ? ReduceOp(ReduceOp::SUM) : args.reduceOp;
-    Reduction::of(type, op, 1).reduce(whole, local, bytes / elementSize(type));
-  }
-  runReduction(args, {whole, whole, bytes / elementSize(type)}, reductionOf(type, args.reduceOp));
-  at = 0;
-  for (const Tensor& tensor : args.outputs) {
-    unpack(tensor, whole + at);
-    at += coalesced ? tensor.bytes() : 0;
-  }
+  const Block whole = packReduced(args, scratch_);
+  runReduction(args, {whole.data(), whole.data(), whole.size() / elementSize(type)},
+               reductionOf(type, args.reduceOp));
+  unpackReduced(args, whole.data());
 }
 
 void Executor::reduce(const CollectiveArgs& args) {
   const Tensor& tensor = args.outputs[0];
   const Reduction reduction = reductionOf(tensor.dtype(), args.reduceOp);
-  const ConstBlock in = contribution(args, tensor);
+  const ConstBlock in = contribution(args, tensor, scratch_);
   const auto elements = static_cast<std::size_t>(tensor.numel());
   if (!isRoot(args)) {
     runReduction(args, {in.data(), nullptr, elements, args.root}, reduction);
@@ -141,14 +105,14 @@ void Executor::reduceBlocks(const CollectiveArgs& args, std::span<const ConstBlo
 void Executor::reduceScatter(const CollectiveArgs& args) {
   std::vector<ConstBlock> give;
   for (const Tensor& tensor : args.inputs) {
-    give.push_back(contribution(args, tensor));
+    give.push_back(contribution(args, tensor, scratch_));
   }
   reduceBlocks(args, give, args.outputs[0]);
 }
 
 void Executor::reduceScatterSingle(const CollectiveArgs& args, const Tensor& output,
                                    const Tensor& input) {
-  const ConstBlock whole = contribution(args, input);
+  const ConstBlock whole = contribution(args, input, scratch_);
   for (std::size_t peer = 0; peer < ranks(); ++peer) {
     give_[peer] = part(whole, peer, output.bytes());
   }
