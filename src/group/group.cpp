@@ -57,9 +57,11 @@ WorkPtr Group::run(CollectiveArgs&& args, const CallOptions& options) {
     args.outputSplits.assign(options.outputSplits.begin(), options.outputSplits.end());
   }
   // One list, of so many; none where it is empty.
-  if (args.type == OpType::GATHER && !args.outputs.empty()) {
+  const bool gathers = args.type == OpType::GATHER || args.type == OpType::ALLGATHER;
+  const bool scatters = args.type == OpType::SCATTER || args.type == OpType::REDUCE_SCATTER;
+  if (gathers && !args.outputs.empty()) {
     args.outputSplits = {static_cast<std::int64_t>(args.outputs.size())};
-  } else if (args.type == OpType::SCATTER && !args.inputs.empty()) {
+  } else if (scatters && !args.inputs.empty()) {
     args.inputSplits = {static_cast<std::int64_t>(args.inputs.size())};
   }
   WorkPtr work = group_->submit(std::move(args));

@@ -85,6 +85,57 @@ TEST(GroupTest, GathersToAndScattersFromTheRoot) {
   });
 }
 
+/// Views of `parts`.
+std::vector<Tensor> tensorsOf(std::vector<std::vector<int>>& parts) {
+  return {parts.begin(), parts.end()};
+}
+
+/// Part p has p + 1 elements, all `value(p)`.
+template <typename Value>
+std::vector<std::vector<int>> stairs(int size, Value value) {
+  std::vector<std::vector<int>> parts;
+  for (int p = 0; p < size; ++p) {
+    parts.emplace_back(static_cast<std::size_t>(p + 1), value(p));
+  }
+  return parts;
+}
+
+TEST(GroupTest, TakesListsOfTensorsWhoseSizesDiffer) {
+  inWorld(3, [](Group world) {
+    const int me = world.rank();
+    const auto none = [](int) { return -1; };
+
+    const std::vector<int> mine(static_cast<std::size_t>(me + 1), me);
+    auto gathered = stairs(3, none);
+    world.allGather(mine, tensorsOf(gathered));
+    EXPECT_EQ(gathered, stairs(3, [](int p) { return p; }));
+
+    auto give = stairs(3, [&](int p) { return 10 * me + p; });
+    std::vector<int> part(mine.size(), -1);
+    world.reduceScatter(tensorsOf(give), part);
+    EXPECT_THAT(part, Each(10 * (0 + 1 + 2) + 3 * me));
+
+    std::vector<std::vector<int>> taken(3, part);
+    const std::vector<Tensor> into = tensorsOf(taken);
+    world.allToAll(tensorsOf(give), into, {.async = true})->wait();
+    for (int from = 0; from < 3; ++from) {
+      EXPECT_THAT(taken[static_cast<std::size_t>(from)], Each(10 * from + me));
+    }
+  });
+}
+
+TEST(GroupTest, RefusesListsThatDoNotFitTheGroup) {
+  inWorld(2, [](Group world) {
+    std::vector<int> mine(1);
+    std::vector<std::vector<int>> three(3, mine);
+    EXPECT_THROW(world.allGather(mine, tensorsOf(three)), UsageError);
+    EXPECT_THROW(world.reduceScatter(tensorsOf(three), mine), UsageError);
+    EXPECT_THROW(world.allToAll(tensorsOf(three), tensorsOf(three)), UsageError);
+
+    world.barrier();  // nobody has lost step
+  });
+}
+
 TEST(GroupTest, ExchangesDifferentNumbersOfRows) {
   inWorld(2, [](Group world) {
     // Rank r gives r + 1 elements to rank 0 and 3 to rank 1.

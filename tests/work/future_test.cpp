@@ -149,6 +149,55 @@ TEST_F(FutureTest, ThenPassesAnErrorOnUnlessTheStepHandlesIt) {
   EXPECT_EQ(handled.value().size(), 1U);
 }
 
+TEST_F(FutureTest, ThenAfterTheEndRunsAtOnce) {
+  const auto work = std::make_shared<OpenWork>();
+  work->finish(nullptr, tensor_);
+  const auto bad = std::make_shared<OpenWork>();
+  bad->finish(peerDied());
+
+  const Future value = work->getFuture().then([](const Future& done) { return done.value(); });
+  const Future error = bad->getFuture().then([](const Future& done) { return done.value(); });
+
+  EXPECT_TRUE(value.done());
+  EXPECT_EQ(value.value()[0].data(), values_.data());
+  EXPECT_TRUE(error.done());
+  EXPECT_THROW(error.wait(), DistBackendError);
+}
+
+TEST_F(FutureTest, StepsRunInTheOrderInWhichTheyWereAdded) {
+  const auto work = std::make_shared<OpenWork>();
+  std::vector<int> order;
+  const auto step = [&](int number) {
+    return [&order, number](const Future& done) {
+      order.push_back(number);
+      return done.value();
+    };
+  };
+  const Future first = work->getFuture().then(step(1));
+  const Future second = first.then(step(2));  // in the end of the first, before the others
+  const Future third = work->getFuture().then(step(3));
+  work->addCallback([&] { order.push_back(4); });
+
+  work->finish(nullptr, tensor_);
+
+  EXPECT_THAT(order, ::testing::ElementsAre(1, 2, 3, 4));
+  EXPECT_TRUE(second.done() && third.done());
+}
+
+TEST_F(FutureTest, AStepThatThrowsFailsWhatFollowsItOnly) {
+  const auto work = std::make_shared<OpenWork>();
+  const Future broken = work->getFuture().then(
+      [](const Future&) -> TensorList { throw UsageError({.what = "mine"}); });
+  const Future after = broken.then([](const Future& done) { return done.value(); });
+  const Future beside = work->getFuture().then([](const Future& done) { return done.value(); });
+
+  work->finish(nullptr, tensor_);
+
+  EXPECT_TRUE(work->isSuccess());
+  EXPECT_THROW(after.wait(), UsageError);
+  EXPECT_EQ(beside.value().size(), 1U);
+}
+
 TEST_F(FutureTest, ACallbackMayWaitForAnotherOperation) {
   Future first;
   Future second;

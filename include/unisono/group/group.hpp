@@ -14,6 +14,7 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -54,6 +55,9 @@ struct NewGroupOptions {
 namespace detail {
 template <typename T>
 concept Values = std::ranges::contiguous_range<T> && std::ranges::sized_range<T>;
+/// One tensor for each rank, instead of values.
+template <typename T>
+concept Tensors = std::same_as<std::remove_cvref_t<T>, std::vector<Tensor>>;
 
 /// A view of `values`. Operations do not write to their inputs, so const is cast away here only.
 template <Values T>
@@ -92,27 +96,49 @@ class UNISONO_API Group {
   }
   /// Everybody gets the values of all, by rank; `all` has size() times as many elements.
   template <typename In, typename Out>
-  WorkPtr allGather(const In& mine, Out&& all, const CallOptions& options = {}) {
+  requires(!detail::Tensors<Out>) WorkPtr
+      allGather(const In& mine, Out&& all, const CallOptions& options = {}) {
     return run({.type = OpType::ALLGATHER_BASE,
                 .inputs = detail::viewOf(mine),
                 .outputs = detail::viewOf(all)},
                options);
   }
+  /// The same into one tensor for each rank, as large as what that rank gives.
+  template <typename In>
+  WorkPtr allGather(const In& mine, const std::vector<Tensor>& all,
+                    const CallOptions& options = {}) {
+    return run({.type = OpType::ALLGATHER, .inputs = detail::viewOf(mine), .outputs = all},
+               options);
+  }
   /// Rank r gets part r of the reduction; `all` has size() times as many elements as `part`.
   template <typename In, typename Out>
-  WorkPtr reduceScatter(const In& all, Out&& part, const CallOptions& options = {}) {
+  requires(!detail::Tensors<In>) WorkPtr
+      reduceScatter(const In& all, Out&& part, const CallOptions& options = {}) {
     return run({.type = OpType::REDUCE_SCATTER_BASE,
                 .inputs = detail::viewOf(all),
                 .outputs = detail::viewOf(part)},
                options);
   }
+  /// Rank r gets the reduction of everybody's tensor r, of which each may have its own size.
+  template <typename Out>
+  WorkPtr reduceScatter(const std::vector<Tensor>& all, Out&& part,
+                        const CallOptions& options = {}) {
+    return run({.type = OpType::REDUCE_SCATTER, .inputs = all, .outputs = detail::viewOf(part)},
+               options);
+  }
   /// Rank r gets part r of everybody's `give`, by rank.
   template <typename In, typename Out>
-  WorkPtr allToAll(const In& give, Out&& take, const CallOptions& options = {}) {
+  requires(!detail::Tensors<In>) WorkPtr
+      allToAll(const In& give, Out&& take, const CallOptions& options = {}) {
     return run({.type = OpType::ALLTOALL_BASE,
                 .inputs = detail::viewOf(give),
                 .outputs = detail::viewOf(take)},
                options);
+  }
+  /// Rank r gets tensor r of everybody's list, into a list by rank; sizes may differ.
+  WorkPtr allToAll(const std::vector<Tensor>& give, const std::vector<Tensor>& take,
+                   const CallOptions& options = {}) {
+    return run({.type = OpType::ALLTOALL, .inputs = give, .outputs = take}, options);
   }
   /// The root gets the values of all, into one tensor for each rank; the others give an empty list.
   template <typename In>
