@@ -89,6 +89,10 @@ struct TCPStore::Impl {
   std::unique_ptr<tcp::StoreClient> client;
   ForkGuard madeIn;
   Gate gate;
+
+  /// Counts this client in, and on the server waits for the others; errors call the time that
+  /// there is until `deadline` the `timeout`.
+  void awaitWorkers(Milliseconds timeout, Deadline deadline) const;
 };
 
 namespace {
@@ -123,11 +127,13 @@ TCPStore::TCPStore(std::string host, const TCPStoreOptions& options)
     : impl_(std::make_unique<Impl>()) {
   checkOptions(host, options);
   setTimeout(options.timeout.value_or(timeout()));
+  const Milliseconds limit = timeout();
+  const Deadline deadline = Deadline::after(limit);  // for all that follows together
   impl_->options = options;
   impl_->host = host;
   impl_->port = options.port;
   if (options.isServer) {
-    impl_->server = startServer(host, options, Deadline::after(timeout()));
+    impl_->server = startServer(host, options, deadline);
     if (options.numWorkers) {
       warnOfShortBacklog(*options.numWorkers);
     }
@@ -139,9 +145,9 @@ TCPStore::TCPStore(std::string host, const TCPStoreOptions& options)
   impl_->client = std::make_unique<tcp::StoreClient>(
       tcp::StoreClient::Options{
           .host = host, .port = impl_->port, .syncWrites = options.syncWrites},
-      timeout());
+      limit, deadline);
   if (options.waitWorkers) {
-    waitForWorkers();
+    impl_->awaitWorkers(limit, deadline);
   }
 }
 
@@ -159,34 +165,39 @@ TCPStore::~TCPStore() {
 
 void TCPStore::waitForWorkers() {
   const Inside inside(*impl_);
-  if (!impl_->options.numWorkers) {
+  const Milliseconds limit = timeout();
+  impl_->awaitWorkers(limit, Deadline::after(limit));
+}
+
+void TCPStore::Impl::awaitWorkers(Milliseconds timeout, Deadline deadline) const {
+  if (!options.numWorkers) {
     return;
   }
   const std::string key(tcp::kWorkerCountKey);
-  const auto wanted = static_cast<std::int64_t>(*impl_->options.numWorkers);
-  std::int64_t joined = impl_->client->add(key, 1, timeout());
-  if (!impl_->server) {
+  const auto wanted = static_cast<std::int64_t>(*options.numWorkers);
+  std::int64_t joined = client->add(key, 1, deadline.remaining());
+  if (!server) {
     return;
   }
   const TimePoint start = systemClock().now();
   TimerWaitable pause(kCountAgain);
-  const WaitContext wait{.deadline = Deadline::after(timeout()), .subject = [&] {
+  const WaitContext wait{.deadline = deadline, .subject = [&] {
                            return str(wanted - joined, " of ", wanted,
                                       " workers to join the store");
                          }};
   const auto complete = [&] {
-    joined = joined < wanted ? impl_->client->add(key, 0, timeout()) : joined;
+    joined = joined < wanted ? client->add(key, 0, deadline.remaining()) : joined;
     return joined >= wanted;
   };
   if (!waitUntil(complete, wait, pause)) {
-    const auto seconds = std::chrono::ceil<std::chrono::seconds>(timeout());
+    const auto seconds = std::chrono::ceil<std::chrono::seconds>(timeout);
     throw DistStoreError(
         {.reason = Reason::TIMEOUT,
          .what = str("Timed out after ", seconds.count(), " seconds waiting for clients. ", joined,
                      "/", wanted, " clients joined."),
          .hint = "look at the processes that did not start or cannot connect",
          .op = "wait_for_workers",
-         .host = str(impl_->host, ":", impl_->port),
+         .host = str(host, ":", port),
          .elapsed = elapsedSince(start)});
   }
 }

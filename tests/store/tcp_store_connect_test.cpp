@@ -19,6 +19,7 @@ using test::BlockedCall;
 using test::EndsInTime;
 using test::FakeServer;
 using test::reasonOf;
+using test::StockServer;
 using test::textOf;
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
@@ -81,6 +82,17 @@ TEST(TCPStoreConnectTest, APeerThatSaysNothingIsGivenUpInTime) {
       textOf<DistNetworkError>([&] { TCPStore(kHost, clientOptions(silent.port(), 300ms)); }),
       AllOf(HasSubstr("The client socket has timed out after 300ms"),
             HasSubstr("does not answer")));
+}
+
+TEST(TCPStoreConnectTest, AllThatTheConstructorDoesHasOneTimeout) {
+  StockServer server;
+  server.takeLong(tcp::Query::VALIDATE, 1200ms);
+  server.ignore(tcp::Query::ADD);
+  TCPStoreOptions options = clientOptions(server.port(), 2s);
+  options.numWorkers = 2;
+  const EndsInTime bound(2s);
+
+  EXPECT_EQ(reasonOf([&] { TCPStore(kHost, options); }), Reason::TIMEOUT);
 }
 
 TEST(TCPStoreConnectTest, APeerThatSpeaksSomethingElseIsGivenUpInTime) {

@@ -4,6 +4,7 @@
 #include "unisono/store/tcp_store.hpp"
 
 #include <fcntl.h>
+#include <filesystem>
 #include <gmock/gmock.h>
 #include <regex>
 #include <sys/socket.h>
@@ -189,6 +190,32 @@ TEST_P(TCPStoreTest, SaysHowManyWorkersAreMissing) {
       AllOf(ContainsRegex("Timed out after [0-9]+ seconds waiting for clients\\. 1/2 clients "
                           "joined\\."),
             HasSubstr("[TIMEOUT]")));
+}
+
+TEST_P(TCPStoreTest, LeavesNothingBehindWhenWorkersAreMissing) {
+  const auto entries = [](const char* folder) {
+    const std::filesystem::directory_iterator all(folder);
+    return std::distance(begin(all), end(all));
+  };
+  TCPStoreOptions options = serverOptions(useLibUv());
+  options.numWorkers = 2;
+  options.timeout = 500ms;
+  errorOf([&] { TCPStore(kHost, options); });  // whatever is made once and for all
+  const auto threads = entries("/proc/self/task");
+  const auto descriptors = entries("/proc/self/fd");
+  test::ClosedPort reserved;
+  options.port = reserved.number();
+  options.masterListenFd = reserved.release();
+
+  EXPECT_EQ(reasonOf([&] { TCPStore(kHost, options); }), Reason::TIMEOUT);
+
+  EXPECT_EQ(::fcntl(*options.masterListenFd, F_GETFD), -1) << "it had been taken over";
+  EXPECT_EQ(entries("/proc/self/fd"), descriptors);
+  EXPECT_TRUE(test::eventually([&] { return entries("/proc/self/task") == threads; }));
+  options.masterListenFd = std::nullopt;
+  options.numWorkers = 1;
+  options.timeout = 20s;
+  const TCPStore next(kHost, options);  // the port is free
 }
 
 TEST_P(TCPStoreTest, DoesNotWaitForWorkersUnlessAsked) {

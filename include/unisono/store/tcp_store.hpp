@@ -38,9 +38,10 @@ struct TCPStoreOptions {
 /// not answer may still have its effect later; its error says so.
 class UNISONO_API TCPStore final : public Store {
  public:
-  /// Starts or shares the server if asked to, connects, and waits for the workers. Throws
-  /// DistNetworkError when nobody can be reached or the port cannot be had, DistStoreError
-  /// (TIMEOUT) when workers are missing.
+  /// Starts or shares the server if asked to, connects, and waits for the workers; all of it has
+  /// one timeout. Throws DistNetworkError when nobody can be reached or the port cannot be had,
+  /// DistStoreError (TIMEOUT) when workers are missing. A server that was started is gone by then,
+  /// and so is masterListenFd if it was listened on.
   explicit TCPStore(std::string host, const TCPStoreOptions& options = {});
   ~TCPStore() override;
 

@@ -1,5 +1,6 @@
 #include "store/tcp/client.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/bytes.hpp"
@@ -26,6 +27,13 @@ constexpr std::uint32_t kFenceNonce = 0x756e6973;
 
 // How long a client that goes waits for the server to confirm one more of its writes.
 constexpr Milliseconds kFarewell(2000);
+
+Call connectCall(Milliseconds timeout, Deadline latest) {
+  Call call("connect", {}, timeout);
+  call.until = std::min(call.until, latest);
+  call.deadline = std::max(call.until, Deadline::after(kLeastAnswerTime));
+  return call;
+}
 
 /// Reads the verdict of an earlier write; its refusal, if it was refused.
 std::optional<ErrorFacts> readVerdict(Connection& connection, const Call& call) {
@@ -66,8 +74,8 @@ void confirmWrites(Connection& connection) noexcept {
 
 }  // namespace
 
-StoreClient::StoreClient(Options options, Milliseconds connectTimeout)
-    : StoreClient(options, dial(options.host, options.port, Call("connect", {}, connectTimeout))) {}
+StoreClient::StoreClient(Options options, Milliseconds connectTimeout, Deadline latest)
+    : StoreClient(options, dial(options.host, options.port, connectCall(connectTimeout, latest))) {}
 
 StoreClient::StoreClient(Options options, std::unique_ptr<Connection> first)
     : options_(std::move(options)) {

@@ -50,8 +50,8 @@ class StoreClient {
     bool syncWrites = false;
   };
 
-  /// Connects and says hello; retries until the timeout has passed.
-  StoreClient(Options options, Milliseconds connectTimeout);
+  /// Connects and says hello; retries until `latest`, which errors call `connectTimeout`.
+  StoreClient(Options options, Milliseconds connectTimeout, Deadline latest);
   /// Sees to it that the writes that have returned are done: waits for their confirmation as long
   /// as the server goes on giving it. Says so in the log when one is not.
   ~StoreClient();
