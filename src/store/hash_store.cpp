@@ -19,7 +19,8 @@ std::vector<std::string_view> views(std::span<const std::string> keys) {
   return {keys.begin(), keys.end()};
 }
 
-/// Nothing here comes from strangers: only the size of a value is limited, as in other stores.
+/// Nothing here comes from strangers: only the sizes of keys and values are limited, so that what
+/// works here works with other stores.
 StoreLimits processLimits() {
   StoreLimits limits;
   limits.contentBytes = std::numeric_limits<std::uint64_t>::max() / 2;
@@ -33,6 +34,21 @@ StoreLimits processLimits() {
                         .what = str(op, " of ", shownKey(key), " was refused: ", why.text()),
                         .hint = remedyFor(why.reason()),
                         .op = std::string(op)});
+}
+
+/// LIMIT unless a store over TCP would take the key too, which puts a "/" in front.
+void requireKey(std::string_view op, std::string_view key) {
+  constexpr std::size_t kMost = StoreLimits{}.keyBytes - 1;
+  if (key.size() > kMost) {
+    refuse(op, key,
+           {Reason::LIMIT, str("the key has ", key.size(), " bytes; the limit is ", kMost)});
+  }
+}
+
+void requireKeys(std::string_view op, std::span<const std::string> keys) {
+  for (const std::string& key : keys) {
+    requireKey(op, key);
+  }
 }
 
 template <typename T>
@@ -77,6 +93,7 @@ struct HashStore::Impl {
 
   void write(std::string_view op, std::string_view key,
              const std::function<Status(KvTable&)>& change) UNISONO_EXCLUDES(mutex) {
+    requireKey(op, key);
     const Status status = with(change);
     if (!status.isOk()) {
       refuse(op, key, status);
@@ -101,6 +118,7 @@ struct HashStore::Impl {
     madeIn.check("HashStore");
     const Gate::Pass pass(gate, "HashStore");
     const Deadline deadline = Deadline::after(checkedTimeout(timeout));
+    requireKeys(op, keys);
     const MutexLock lock(mutex);
     if (closing) {  // it was let in just before the gate closed
       Gate::refuse("HashStore");
@@ -181,6 +199,7 @@ void HashStore::queuePush(std::string_view key, BytesView value) {
 
 void HashStore::multiSet(std::span<const std::string> keys, std::span<const Bytes> values) {
   checkSameSize(keys, values);
+  requireKeys("multi_set", keys);
   std::vector<std::string_view> texts;
   for (const Bytes& value : values) {
     texts.push_back(asText(value));
@@ -191,6 +210,7 @@ void HashStore::multiSet(std::span<const std::string> keys, std::span<const Byte
 }
 
 std::int64_t HashStore::add(std::string_view key, std::int64_t delta) {
+  requireKey("add", key);
   return valueOr("add", key, impl_->with([&](KvTable& table) { return table.add(key, delta); }));
 }
 
@@ -199,6 +219,7 @@ Bytes HashStore::compareSet(std::string_view key, BytesView expected, BytesView 
 }
 
 Store::Swap HashStore::trySwap(std::string_view key, BytesView expected, BytesView desired) {
+  requireKey("compare_set", key);
   return impl_->with([&](KvTable& table) {
     const auto compared =
         valueOr("compare_set", key, table.compareSet(key, asText(expected), asText(desired)));
@@ -208,14 +229,17 @@ Store::Swap HashStore::trySwap(std::string_view key, BytesView expected, BytesVi
 }
 
 bool HashStore::deleteKey(std::string_view key) {
+  requireKey("delete_key", key);
   return impl_->with([&](KvTable& table) { return table.remove(key); });
 }
 
 std::int64_t HashStore::deletePrefix(std::string_view prefix) {
+  requireKey("delete_prefix", prefix);
   return impl_->with([&](KvTable& table) { return table.removePrefix(prefix); });
 }
 
 bool HashStore::check(std::span<const std::string> keys) {
+  requireKeys("check", keys);
   return impl_->with([&](KvTable& table) { return table.allPresent(views(keys)); });
 }
 
@@ -231,6 +255,7 @@ std::vector<std::string> HashStore::listKeys() {
 }
 
 std::int64_t HashStore::queueLen(std::string_view key) {
+  requireKey("queue_len", key);
   return impl_->with(
       [&](KvTable& table) { return static_cast<std::int64_t>(table.queueLength(key)); });
 }
@@ -280,6 +305,7 @@ std::vector<Bytes> HashStore::waitForValues(std::string_view op,
 }
 
 Bytes HashStore::queuePop(std::string_view key, bool block) {
+  requireKey("queue_pop", key);
   if (!block) {
     const auto element = impl_->with([&](KvTable& table) { return table.pop(key); });
     return element ? toBytes(*element) : (throwQueueEmpty(key), Bytes{});

@@ -140,6 +140,45 @@ TEST_P(StoreConformanceTest, CarriesValuesOfManySizes) {
   }
 }
 
+TEST_P(StoreConformanceTest, TakesKeysUpToTheLimitAndRefusesToWriteLongerOnes) {
+  const std::size_t prefix = kind().keyPrefix.size() - (kind().keyPrefix.starts_with('/') ? 1 : 0);
+  const std::string longest(8191 - prefix, 'k');
+  const std::string longer = longest + "k";
+  const std::vector<std::string> keys = {"k", longer};
+  const std::vector<Bytes> values = {bytes("v"), bytes("v")};
+  store.set(longest, "v");
+  EXPECT_EQ(store.getString(longest), "v");
+
+  EXPECT_EQ(reasonOf([&] { store.set(longer, "v"); }), Reason::LIMIT);
+  EXPECT_EQ(reasonOf([&] { store.append(longer, "v"); }), Reason::LIMIT);
+  EXPECT_EQ(reasonOf([&] { store.add(longer, 1); }), Reason::LIMIT);
+  EXPECT_EQ(reasonOf([&] { store.compareSet(longer, "", "v"); }), Reason::LIMIT);
+  EXPECT_EQ(reasonOf([&] { store.multiSet(keys, values); }), Reason::LIMIT);
+  if (kind().hasQueues) {
+    EXPECT_EQ(reasonOf([&] { store.queuePush(longer, "v"); }), Reason::LIMIT);
+  }
+
+  EXPECT_EQ(store.numKeys(), 1 + kind().ownKeys);
+}
+
+TEST_P(StoreConformanceTest, RefusesValuesOverTheLimitAndKeepsWhatWasThere) {
+  const Bytes longer(8 * 1024 * 1024 + 1, 'v');
+  const std::vector<std::string> keys = {"other", "k"};
+  const std::vector<Bytes> values = {bytes("v"), longer};
+  store.set("k", "v");
+
+  EXPECT_EQ(reasonOf([&] { store.set("k", BytesView(longer)); }), Reason::LIMIT);
+  EXPECT_EQ(reasonOf([&] { store.append("k", BytesView(longer)); }), Reason::LIMIT);
+  EXPECT_EQ(reasonOf([&] { store.compareSet("k", bytes("v"), longer); }), Reason::LIMIT);
+  EXPECT_EQ(reasonOf([&] { store.multiSet(keys, values); }), Reason::LIMIT);
+  if (kind().hasQueues) {
+    EXPECT_EQ(reasonOf([&] { store.queuePush("k", BytesView(longer)); }), Reason::LIMIT);
+  }
+
+  EXPECT_EQ(store.getString("k"), "v");
+  EXPECT_FALSE(store.check({"other"}));
+}
+
 TEST_P(StoreConformanceTest, ComparesAndSets) {
   EXPECT_EQ(store.compareSet("k", "wrong", "new"), "wrong");
   EXPECT_FALSE(store.check({"k"}));
