@@ -51,8 +51,8 @@ class StoreServer {
   ForkGuard madeIn_;
 };
 
-/// The limits of this process: the defaults, the environment (UNISONO_STORE_MAX_…), and what
-/// memory and descriptors allow.
+/// The limits of this process: the defaults, the environment (UNISONO_STORE_…), and what
+/// memory and descriptors allow. Throws UsageError (CONFIG) when settings contradict each other.
 StoreLimits serverLimits();
 
 }  // namespace unisono::tcp
