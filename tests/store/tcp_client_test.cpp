@@ -149,6 +149,8 @@ TEST_P(TCPClientTest, MoreThreadsMayWaitThanThereAreConnections) {
     return server.serverStats().find("\"waits\":240,") != std::string::npos;
   })) << server.serverStats();
 
+  EXPECT_FALSE(client.check({"go"})) << "questions that are answered at once find a connection";
+  EXPECT_EQ(client.add("n", 1), 1);
   client.set("go", "");
 
   for (std::thread& thread : threads) {

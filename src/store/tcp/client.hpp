@@ -2,9 +2,12 @@
 //
 // Several threads may be inside at once. Each takes a connection for as long as it
 // needs it; a further one is opened when all are taken, so that a thread that waits
-// holds up nobody. There is a limit, but only waiting calls come up against it: who
-// would end their waiting always finds a connection. To arrive at a barrier is to end
-// the waiting of others, so those who are there are not counted.
+// holds up nobody. There is a limit, but only calls that may wait come up against it:
+// a write or a question that is answered at once always finds a connection. To arrive
+// at a barrier is to end the waiting of others, so those who are there are not counted.
+// A get, wait or blocking pop counts as waiting even if what it asks for is there: a
+// thread that reads before it writes queues behind as many waiting threads as there may
+// be (240), and should look with check() or a store object of its own instead.
 //
 // Read-your-writes: a write that has returned is seen by every later call on this
 // object, whichever connection that uses. Writes are not waited for, so a connection
