@@ -50,8 +50,12 @@ void checkEnd(std::string_view name, std::string_view last, std::uint64_t count,
   if (end.value("crc32", "") != crcText(crc)) {
     refuse(name, "its checksum is wrong, so it was changed or damaged");
   }
-  if (end.value("count", std::uint64_t{0}) != count) {
-    refuse(name, str("it has ", count, " entries and should have ", end["count"].dump()));
+  const auto stated = end.find("count");
+  if (stated == end.end()) {
+    refuse(name, "it does not say how many entries it should have");
+  }
+  if (stated->get<std::uint64_t>() != count) {
+    refuse(name, str("it has ", count, " entries and should have ", stated->dump()));
   }
 }
 

@@ -136,6 +136,30 @@ def test_what_is_no_dump_is_refused(store: Client, tmp_path: Path, content: byte
     assert_one_line(store.run("load", str(file)), 1)
 
 
+@pytest.mark.parametrize(
+    ("count", "says"),
+    [
+        ("", "it does not say how many entries it should have"),
+        ('"count":2,', "it has 1 entries and should have 2"),
+        ('"count":-1,', "it has 1 entries and should have -1"),
+        ('"count":"1",', "a line holds something else than it should"),
+    ],
+)
+def test_an_end_without_the_right_count_is_refused(
+    store: Client, tmp_path: Path, count: str, says: str
+) -> None:
+    file = tmp_path / "dump.jsonl"
+    body = b'{"schema":"unisono-store-dump/1"}\n{"key":"k","value":"v"}\n'
+    end = f'{{"end":true,{count}"crc32":"{zlib.crc32(body):08x}"}}\n'
+    file.write_bytes(body + end.encode())
+
+    result = store.run("load", str(file))
+
+    assert_one_line(result, 1)
+    assert f"{says}; nothing was loaded" in result.stderr
+    assert store.out("keys") == ""
+
+
 def test_keys_that_are_set_are_overwritten_only_by_force(store: Client, dump: Path) -> None:
     store.run("del", "number", "bytes")
     store.run("set", "text", "mine")
