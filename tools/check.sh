@@ -7,6 +7,7 @@
 #   layers    every #include against the rooms' dependencies
 #   sizes     length of files and functions
 #   waits     no blocking call outside the places that may block
+#   explored  the explorer of interleavings knows every protocol in shared memory
 #   docs      documents agree with the code, links lead somewhere
 #   format    C++ is laid out by clang-format
 #   shell     ShellCheck
@@ -31,7 +32,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
 cd "$ROOT"
 STEP_LABEL=check
 
-CHECKS=(layers sizes waits docs format shell python headers tidy asan tsan fuzz)
+CHECKS=(layers sizes waits explored docs format shell python headers tidy asan tsan fuzz)
 # Tests that are not run under sanitizers: they build other programs, or load libraries that are
 # not instrumented.
 NOT_SANITIZED='package|interop'
@@ -60,6 +61,7 @@ python_files() { find bench examples python tools tests -name '*.py' | sort; }
 check_layers() { "$python" tools/check_layers.py; }
 check_sizes() { "$python" tools/check_sizes.py; }
 check_waits() { "$python" tools/check_waits.py; }
+check_explored() { "$python" tools/check_explored.py; }
 check_docs() { "$python" tools/check_docs.py; }
 check_headers() { "$python" tools/check_headers.py; }
 
