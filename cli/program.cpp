@@ -56,6 +56,12 @@ void takeManner(CLI::App& app, Manner& manner) {
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str()
       ->group(kGroup);
+  for (CLI::Option* option : app.get_options([](const CLI::Option* any) {
+         return !any->get_positional() && any->get_expected_min() == 1 &&
+                any->get_expected_max() == 1;
+       })) {  // as everywhere: an alias may give an option that the line gives again
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
   for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
     command->group("Commands");
     takeManner(*command, manner);

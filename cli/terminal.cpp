@@ -100,11 +100,11 @@ void complain(std::string_view what, std::string_view hint) {
   std::fprintf(stderr, "%s\n", line.c_str());
 }
 
-std::string readAll(const std::string& name) {
+std::string readAll(const std::string& name, std::size_t most) {
   const bool standard = name == "-";
   const UniqueFd opened(standard ? -1 : ::open(name.c_str(), O_RDONLY | O_CLOEXEC));
   const int fd = standard ? STDIN_FILENO : opened.get();
-  const std::string shown = standard ? "standard input" : name;
+  const std::string shown = standard ? "standard input" : name.empty() ? "''" : name;
   if (fd < 0) {
     failWith("read", shown, errno);
   }
@@ -121,6 +121,9 @@ std::string readAll(const std::string& name) {
       failWith("read", shown, errno);
     }
     content.append(piece, 0, count > 0 ? static_cast<std::size_t>(count) : 0);
+    if (content.size() > most) {
+      throw FileFailure(str("cannot use ", shown, ": it holds more than ", formatBytes(most)));
+    }
   }
   return content;
 }

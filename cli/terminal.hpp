@@ -54,8 +54,9 @@ bool outputClosed();
 /// One line on stderr: "unisono: WHAT. DO: hint".
 void complain(std::string_view what, std::string_view hint = {});
 
-/// What `name` holds: a file, or standard input for "-".
-std::string readAll(const std::string& name);
+/// What `name` holds: a file, or standard input for "-". Refuses more than `most` bytes, since some
+/// files have no end.
+std::string readAll(const std::string& name, std::size_t most);
 
 /// How `--color` and NO_COLOR were meant.
 void setColor(std::string_view choice);

@@ -25,7 +25,7 @@ std::vector<Situation> situations(const Plan& plan) {
 
 LoadFigures measure(const Peer& peer, const Situation& situation, const Plan& plan) {
   const Dialect dialect = peer.target.dialect;
-  Load load(peer.target, situation.clients);
+  Load load(peer.target, situation.clients, plan.patience);
   load.once(exchange(dialect, "set", plan.valueSize));
   const Exchange what = exchange(dialect, situation.verb, plan.valueSize);
   load.run(what, situation.depth, plan.duration / 10);  // warms up

@@ -16,7 +16,8 @@ struct Plan {
   std::vector<std::size_t> depths = {1};
   std::size_t valueSize = 16;
   std::size_t rounds = 5;
-  Milliseconds duration{500};  // of one server in one round
+  Milliseconds duration{500};     // of one server in one round
+  Milliseconds patience{20'000};  // with a server that does not answer
 };
 
 /// The figures of one server in one situation: medians over the rounds.

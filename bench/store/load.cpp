@@ -17,8 +17,6 @@
 namespace unisono::bench {
 namespace {
 
-constexpr Milliseconds kPatience(20'000);  // with a server that does not answer
-
 /// Sleeps until something happens to one of many descriptors, and tells to which.
 class EpollWaitable final : public Waitable {
  public:
@@ -48,12 +46,15 @@ void obeyInterrupts() {
 
 }  // namespace
 
-Load::Load(Target target, std::size_t clients)
-    : target_(std::move(target)), epoll_(::epoll_create1(EPOLL_CLOEXEC)), buffer_(1 << 18) {
-  const Deadline deadline = Deadline::after(kPatience);
+Load::Load(Target target, std::size_t clients, Milliseconds patience)
+    : target_(std::move(target)),
+      patience_(patience),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      buffer_(1 << 18) {
+  const Deadline deadline = Deadline::after(patience_);
   clients_.resize(clients);
   for (std::size_t i = 0; i < clients; ++i) {
-    clients_[i].fd = connectTo(target_.host, target_.port, deadline, kPatience).release();
+    clients_[i].fd = connectTo(target_.host, target_.port, deadline, patience_).release();
     watch(i, EPOLL_CTL_ADD, EPOLLIN);
   }
   const Exchange hello = greeting(target_.dialect);
@@ -70,11 +71,12 @@ void Load::watch(std::size_t which, int action, std::uint32_t events) {
   }
 }
 
-void Load::failed(std::string_view what) const {
+void Load::failed(std::string_view what, Reason reason) const {
   obeyInterrupts();
-  throw DistNetworkError({.reason = Reason::PEER_UNREACHABLE,
+  throw DistNetworkError({.reason = reason,
                           .what = str("the load on ", target_.name, " at ", target_.host, ":",
-                                      target_.port, " was broken off: ", what)});
+                                      target_.port, " was broken off: ", what),
+                          .hint = "look at the process that runs the server"});
 }
 
 void Load::begin(std::size_t which, Run& run) {
@@ -158,9 +160,9 @@ void Load::drive(Run& run, std::size_t clients) {
   EpollWaitable on(epoll_.get());
   while (run.busy > 0) {
     on.clear();
-    const WaitContext limit{.deadline = Deadline::after(kPatience), .subject = {}};
+    const WaitContext limit{.deadline = Deadline::after(patience_), .subject = {}};
     if (!waitUntil([&] { return !on.happened().empty(); }, limit, on)) {
-      failed(str("no answer for ", kPatience.count() / 1000, " s"));
+      failed(str("no answer for ", formatDuration(patience_)), Reason::TIMEOUT);
     }
     for (const epoll_event& event : on.happened()) {
       const auto which = static_cast<std::size_t>(event.data.u64);

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "unisono/base/error.hpp"
+
 #include "base/clock.hpp"
 #include "base/fd.hpp"
 #include "bench/histogram.hpp"
@@ -32,8 +34,9 @@ struct LoadFigures {
 
 class Load {
  public:
-  /// Connects the clients; returns when the server has answered each of them.
-  Load(Target target, std::size_t clients);
+  /// Connects the clients; returns when the server has answered each of them. From then on, too, a
+  /// server that answers nobody for `patience` is given up.
+  Load(Target target, std::size_t clients, Milliseconds patience = Milliseconds(20'000));
   ~Load();
   Load(const Load&) = delete;
   Load& operator=(const Load&) = delete;
@@ -68,9 +71,10 @@ class Load {
   bool isOver(Client& client, const Run& run, std::string_view bytes);
   void drive(Run& run, std::size_t clients);
   void watch(std::size_t which, int action, std::uint32_t events);
-  [[noreturn]] void failed(std::string_view what) const;
+  [[noreturn]] void failed(std::string_view what, Reason reason = Reason::PEER_UNREACHABLE) const;
 
   const Target target_;
+  const Milliseconds patience_;
   UniqueFd epoll_;
   std::vector<Client> clients_;
   std::vector<char> buffer_;

@@ -29,6 +29,9 @@ constexpr Milliseconds kVanished(1000);
 // as long as values are not huge (then they are asked for one by one).
 constexpr std::size_t kBatch = 256;
 
+// More than any server takes, also in hexadecimal.
+constexpr std::size_t kLongestValue = std::size_t{256} << 20;
+
 std::string textOf(const Bytes& bytes) {
   return std::string(asText(bytes));
 }
@@ -171,9 +174,9 @@ std::vector<std::string> keysLike(Store& store, const std::string& glob) {
 std::string valueOf(const Args& args, const std::string& word) {
   std::string given = word;
   if (!args.literal && word == "-") {
-    given = readAll("-");
+    given = readAll("-", kLongestValue);
   } else if (!args.literal && word.starts_with('@')) {
-    given = readAll(word.substr(1));
+    given = readAll(word.substr(1), kLongestValue);
   }
   if (!args.hex && !args.base64) {
     return given;

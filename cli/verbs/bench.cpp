@@ -21,6 +21,7 @@
 #include "bench/store/picture.hpp"
 #include "command.hpp"
 #include "net/accept.hpp"
+#include "number.hpp"
 #include "store/endpoint.hpp"
 #include "terminal.hpp"
 #include "verbs/verbs.hpp"
@@ -172,6 +173,9 @@ void printTable(const Report& report) {
 
 /// Before hours of work: whether its picture can be saved afterwards.
 void refuseUnwritable(const std::string& file) {
+  if (std::error_code none; std::filesystem::is_directory(file, none)) {
+    throw FileFailure(str("cannot write ", file, ": ", errnoText(EISDIR)));
+  }
   const bool there = ::access(file.c_str(), F_OK) == 0;
   const std::string folder = std::filesystem::path(file).parent_path();
   const char* asked = there ? file.c_str() : folder.empty() ? "." : folder.c_str();
@@ -246,6 +250,9 @@ int run(BenchOptions options) {
     refuseUnwritable(options.plot);
   }
   options.plan.duration = fromSeconds(options.seconds);
+  if (options.args.timeout) {
+    options.plan.patience = fromSeconds(*options.args.timeout);
+  }
   Report report{.environment = bench::environment(), .rows = {}, .missing = {}, .peers = {}};
   const std::vector<bench::Peer> peers = startPeers(options, report);
   report.rows = bench::compare(peers, options.plan,
@@ -274,33 +281,34 @@ void addStoreBench(CLI::App& store, Context& context) {
   CLI::App* command = store.add_subcommand("bench", "Measure how fast a store server is");
   const auto options = std::make_shared<BenchOptions>();
   bench::Plan& plan = options->plan;
-  const auto positive = CLI::Range(std::size_t{1}, std::size_t{100'000});
+  const auto positive = wholeNumber(1, 100'000);
   command->add_option("--clients", plan.clients, "Numbers of clients, one after the other")
       ->delimiter(',')
-      ->check(positive)
+      ->transform(positive)
       ->capture_default_str();
   command->add_option("--depth", plan.depths, "Requests that each client sends at once")
       ->delimiter(',')
-      ->check(positive)
+      ->transform(positive)
       ->capture_default_str();
   command->add_option("--verbs", plan.verbs, "What to ask for: add, get, set, check")
       ->delimiter(',')
       ->check(CLI::IsMember(bench::verbs()))
       ->capture_default_str();
   command->add_option("--value-size", plan.valueSize, "Bytes of the value that is set and got")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20))
+      ->transform(wholeNumber(1, 1 << 20))
       ->capture_default_str();
   command->add_option("--rounds", plan.rounds, "How often everything is measured")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1000}))
+      ->transform(wholeNumber(1, 1000))
       ->capture_default_str();
   command->add_option("--seconds", options->seconds, "Length of one measurement")
-      ->check(CLI::Range(0.01, 60.0))
+      ->check(seconds(0.01, 60))
       ->capture_default_str();
   command->add_option(
       "-e,--endpoint", options->args.endpoint,
       "Measure this server (tcp://host:port or env://) instead of one started for it");
   takeTimeout(*command, options->args,
-              "Seconds after which an endpoint that does not answer is given up (default: 5)");
+              "Seconds after which a server that does not answer is given up (default: 5, and 20 "
+              "while it is measured)");
   command
       ->add_option("--compare", options->compareWith,
                    "Also start and measure others, in turns: torch, redis")

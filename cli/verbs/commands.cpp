@@ -1,24 +1,14 @@
 // unisono store: the words of its command line. What each verb does is in the files beside.
 
 #include <array>
-#include <cstdlib>
 #include <memory>
 
 #include "command.hpp"
+#include "number.hpp"
 #include "verbs/verbs.hpp"
 
 namespace unisono::cli {
 namespace {
-
-/// Seconds: 0 or more, as far as they can be counted in milliseconds.
-const CLI::Validator kSeconds(
-    [](std::string& text) {
-      char* end = nullptr;
-      const double seconds = std::strtod(text.c_str(), &end);
-      const bool good = end != text.c_str() && *end == '\0' && seconds >= 0 && seconds <= 1e9;
-      return good ? std::string() : "'" + text + "' is not a number of seconds, such as 2.5";
-    },
-    "SECONDS");
 
 struct Verb {
   const char* name;
@@ -67,7 +57,7 @@ void keysWords(CLI::App& command, Args& args) {
 void getWords(CLI::App& command, Args& args) {
   takeKey(command, args);
   command.add_option("--wait", args.wait, "Wait so many seconds for the key; then exit with 4")
-      ->check(kSeconds);
+      ->check(seconds());
   takeForm(command, args);
   takeRaw(command, args);
 }
@@ -81,7 +71,9 @@ void setWords(CLI::App& command, Args& args) {
 
 void addWords(CLI::App& command, Args& args) {
   takeKey(command, args);
-  command.add_option("N", args.number, "A whole number; may be negative")->required();
+  command.add_option("N", args.number, "A whole number; may be negative")
+      ->required()
+      ->transform(wholeNumber());
 }
 
 void casWords(CLI::App& command, Args& args) {
@@ -106,9 +98,9 @@ void waitWords(CLI::App& command, Args& args) {
 void watchWords(CLI::App& command, Args& args) {
   command.add_option("GLOB", args.glob, "Which keys, as in keys");
   command.add_option("--interval", args.interval, "Seconds between two looks")
-      ->check(kSeconds)
+      ->check(seconds())
       ->capture_default_str();
-  command.add_option("--count", args.count, "End after so many changes");
+  command.add_option("--count", args.count, "End after so many changes")->transform(wholeNumber(0));
   command.add_flag("--existing", args.existing, "Begin with what is there already");
   takeForm(command, args);
 }
@@ -152,9 +144,13 @@ constexpr std::array<Verb, 12> kVerbs = {{
 }};
 
 void takeTarget(CLI::App& command, Args& args) {
-  command.add_option("-e,--endpoint", args.endpoint,
-                     "The store: tcp://host:port[/prefix], file:///path or env:// "
-                     "(default: UNISONO_STORE, or MASTER_ADDR and MASTER_PORT)");
+  CLI::Option* endpoint =
+      command.add_option("-e,--endpoint", args.endpoint,
+                         "The store: tcp://host:port[/prefix], file:///path or env:// "
+                         "(default: UNISONO_STORE, or MASTER_ADDR and MASTER_PORT)");
+  if (CLI::Option* url = command.get_option_no_throw("URL")) {
+    endpoint->excludes(url);
+  }
   takeTimeout(command, args, "Seconds after which to give up (default: 5; wait: 300)");
 }
 
@@ -169,6 +165,7 @@ void addServe(CLI::App& store, Context& context) {
                    "UNISONO_ALLOW_UNAUTHENTICATED=1")
       ->capture_default_str();
   command->add_option("--port", args->port, "Port; 0 picks a free one and prints it")
+      ->transform(wholeNumber(0, 65'535))
       ->capture_default_str();
   command->add_option("--loop", args->loop, "Event loop")
       ->check(CLI::IsMember({"libuv", "poll"}))
@@ -183,7 +180,7 @@ void addServe(CLI::App& store, Context& context) {
 }  // namespace
 
 void takeTimeout(CLI::App& command, Args& args, const char* help) {
-  command.add_option("--timeout", args.timeout, help)->check(kSeconds);
+  command.add_option("--timeout", args.timeout, help)->check(seconds());
 }
 
 void addStore(CLI::App& program, Context& context) {

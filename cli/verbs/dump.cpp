@@ -28,11 +28,17 @@ namespace {
 constexpr std::size_t kPiece = 256;
 constexpr std::size_t kPieceBytes = 4 * 1024 * 1024;
 
+// Well beyond what a server may hold, 1 GiB, in the form of a dump.
+constexpr std::size_t kLongestDump = std::size_t{4} << 30;
+
 /// A file that appears under its name only when it is complete.
 class NewFile {
  public:
   explicit NewFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".XXXXXX") {
     struct stat there {};
+    if (path_.empty()) {
+      throw FileFailure("cannot write '': give the name of a file, or - for the output");
+    }
     if (::stat(path_.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
       throw FileFailure(str("cannot write ", path_, ": it is not a file; give - for the output"));
     }
@@ -202,7 +208,7 @@ int dump(const Args& args) {
 
 int load(const Args& args) {
   const std::vector<DumpEntry> entries =
-      readDump(readAll(args.file), args.file == "-" ? "standard input" : args.file);
+      readDump(readAll(args.file, kLongestDump), args.file == "-" ? "standard input" : args.file);
   const Target target = openTarget(args, Missing::CREATE);
   std::vector<std::string> taken;
   if (args.force) {

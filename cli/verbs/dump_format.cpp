@@ -116,6 +116,7 @@ std::vector<DumpEntry> readDump(std::string_view content, std::string_view name)
   std::vector<DumpEntry> entries;
   entries.reserve(lines.size());
   for (const std::string_view line : lines) {
+    throwIfInterrupted();  // a large dump takes seconds
     entries.push_back(parseEntry(name, line, entries.size() + 2));
   }
   return entries;

@@ -90,6 +90,11 @@ bool wasStored(const Store::Swap& swap, const std::optional<std::string>& before
 }  // namespace
 
 int cas(const Args& args) {
+  if (!args.literal && args.expected == "-" && args.value == "-") {
+    throw UsageError({.reason = Reason::USAGE,
+                      .what = "standard input cannot be both OLD and NEW",
+                      .hint = "give one of them in a file, @FILE, or say --literal"});
+  }
   const std::string expected = valueOf(args, args.expected);
   const std::string desired = valueOf(args, args.value);
   const Target target = openTarget(args, Missing::CREATE);

@@ -16,6 +16,7 @@ from tests.cli.program import (
     PROGRAM,
     Client,
     environment,
+    serving,
     wait_until,
 )
 
@@ -129,6 +130,29 @@ def test_watch_ends_with_the_server(tmp_path: Path) -> None:
 
     assert watch.returncode == 3
     assert "[STORE_LOST]" in complaint
+
+
+@pytest.mark.parametrize(
+    ("arguments", "connections"),
+    [
+        (("wait", "never"), 2),
+        (("get", "never", "--wait", "60"), 2),
+        (("bench", "--seconds", "60", "--clients", "3"), 4),
+    ],
+)
+def test_a_verb_ends_with_the_server_that_is_killed(
+    arguments: tuple[str, ...], connections: int
+) -> None:
+    with serving("--port", "0", "--json") as (server, line):
+        client = Client(json.loads(line)["endpoint"])
+        with client.started(*arguments) as verb:
+            wait_until("it", lambda: client.json("stats")["connections"] >= connections)
+            server.kill()
+            _, complaint = verb.communicate(timeout=PATIENCE)
+
+    assert verb.returncode == 3
+    assert complaint.count("\n") == 1
+    assert "DO: look at the process that runs the server" in complaint
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("info", "--env"), ("completion", "bash")])
