@@ -159,8 +159,14 @@ std::vector<Bytes> PythonStore::multiGet(std::span<const std::string> keys) {
     return getEach(keys);
   }
   const HeldLock lock;
-  const nb::object values = ask({"multi_get"}, toList(keys));
-  return toValues(TextsArg{values}, "what multi_get() returns");
+  const nb::object answer = ask({"multi_get"}, toList(keys));
+  std::vector<Bytes> values = toValues(TextsArg{answer}, "what multi_get() returns");
+  if (values.size() != keys.size()) {  // callers count on a value for each key
+    throw nb::value_error(str("what multi_get() returns must be ", keys.size(),
+                              " values, one for each key, but is ", values.size())
+                              .c_str());
+  }
+  return values;
 }
 
 void PythonStore::multiSet(std::span<const std::string> keys, std::span<const Bytes> values) {

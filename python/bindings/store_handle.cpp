@@ -6,6 +6,7 @@
 #include "unisono/store/prefix_store.hpp"
 #include "unisono/store/tcp_store.hpp"
 
+#include "base/str.hpp"
 #include "bindings/convert.hpp"
 #include "bindings/gil.hpp"
 
@@ -24,6 +25,12 @@ StoreHandle::~StoreHandle() {
 StorePtr sharedStore(nb::handle object) {
   if (!nb::isinstance<StoreHandle>(object)) {
     refuseType("store", "a Store", object);
+  }
+  if (!nb::inst_ready(object)) {
+    const nb::str type = nb::borrow<nb::str>(object.type().attr("__name__"));
+    throw nb::type_error(
+        str("store is a ", type.c_str(), " whose __init__() did not call super().__init__()")
+            .c_str());
   }
   const auto& handle = nb::cast<const StoreHandle&>(object);
   if (handle.python() == nullptr) {

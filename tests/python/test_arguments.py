@@ -136,10 +136,24 @@ def test_forgetting_super_init_is_a_type_error(dist: Any) -> None:
         Bare().set("k", "v")
 
 
+def test_a_prefix_of_a_store_without_super_init_is_a_type_error(dist: Any) -> None:
+    class Bare(dist.Store):  # type: ignore[misc]
+        def __init__(self) -> None:
+            pass
+
+    with pytest.raises(TypeError):
+        dist.PrefixStore("p", Bare())
+
+
 def test_the_words_say_what_is_wrong_in_one_line() -> None:
+    class Bare(ours.Store):
+        def __init__(self) -> None:
+            pass
+
     store = ours.HashStore()
     wrong: Any = 7
     for call, words in (
+        (lambda: ours.PrefixStore("p", Bare()), "Bare whose __init__() did not call super()"),
         (lambda: store.set(wrong, "v"), "key must be str, bytes or bytearray, not int"),
         (lambda: store.check("abc"), "keys must be a list of str, bytes or bytearray, not str"),
         (lambda: store.wait(["k"], wrong), "timeout must be a timedelta or a float of seconds"),

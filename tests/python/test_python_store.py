@@ -166,6 +166,17 @@ def test_a_get_must_return_bytes(dist: Any) -> None:
             store.add("k", 1)
 
 
+@pytest.mark.parametrize("values", [[], [b"1"], [b"1", b"2", b"3"]], ids=len)
+def test_a_multi_get_must_return_a_value_for_each_key(values: list[bytes]) -> None:
+    class Some(ours.Store):
+        def multi_get(self, keys: object) -> list[bytes]:
+            return values
+
+    store = ours.PrefixStore("p", Some())
+    with pytest.raises(ValueError, match=f"must be 2 values, .* but is {len(values)}"):
+        store.multi_get(["a", "b"])
+
+
 def test_the_python_object_lives_as_long_as_it_is_used() -> None:
     store = ours.PrefixStore("p", ours.PrefixStore("q", dict_store(ours)()))
     gc.collect()
