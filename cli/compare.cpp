@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -16,6 +17,7 @@
 #include "bench/collective/comparison.hpp"
 #include "bench/collective/picture.hpp"
 #include "bench/environment.hpp"
+#include "collective/thresholds.hpp"
 
 namespace unisono::bench {
 namespace {
@@ -67,6 +69,18 @@ void printStarts(const Contest& contest) {
   }
 }
 
+/// Which algorithm a size has measured, where UNISONO_ALGO says nothing else.
+void printThresholds() {
+  std::printf("thresholds, processors of the family %s%s:\n",
+              std::string(thresholds().family).c_str(),
+              std::getenv("UNISONO_ALGO") == nullptr ? "" : ", which UNISONO_ALGO overrides");
+  for (const ThresholdLine& line : describe(thresholds())) {
+    std::printf("  %-11s %-7s %s\n", line.operation.c_str(), line.algorithm.c_str(),
+                line.when.c_str());
+  }
+  std::printf("\n");
+}
+
 void printTable(const std::vector<CollectiveRow>& rows) {
   std::printf("%-15s %7s  %-8s %11s %11s %9s  %s\n", "operation", "bytes", "library", "p50 us",
               "p99 us", "bus GB/s", "its time over unisono's (least to most of all rounds)");
@@ -89,6 +103,12 @@ Json jsonOf(const Options& options, const Contest& contest, const std::vector<Co
   Json all{{"schema", "unisono-collective-bench/1"}};
   for (const auto& [name, value] : environment()) {
     all["environment"][name] = value;
+  }
+  const char* algo = std::getenv("UNISONO_ALGO");
+  all["thresholds"] = {{"family", thresholds().family}, {"algo", algo == nullptr ? "" : algo}};
+  for (const ThresholdLine& line : describe(thresholds())) {
+    all["thresholds"]["lines"].push_back(
+        {{"op", line.operation}, {"algorithm", line.algorithm}, {"when", line.when}});
   }
   for (const Absentee& each : absent) {
     all["missing"].push_back({{"peer", each.name}, {"why", each.why}});
@@ -156,6 +176,7 @@ int run(const Options& options, const std::string& folder) {
   if (options.json) {
     std::printf("%s\n", jsonOf(options, contest, rows, absent).dump(1).c_str());
   } else {
+    printThresholds();
     printTable(rows);
     printStarts(contest);
   }

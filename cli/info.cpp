@@ -12,6 +12,7 @@
 
 #include "base/env.hpp"
 #include "base/str.hpp"
+#include "collective/thresholds.hpp"
 #include "command.hpp"
 #include "terminal.hpp"
 
@@ -20,6 +21,7 @@ namespace {
 
 struct InfoOptions : Manner {
   bool env = false;
+  bool algorithms = false;
 };
 
 std::vector<const EnvEntry*> sortedKnobs() {
@@ -43,6 +45,22 @@ nlohmann::json describeKnobs() {
   return list;
 }
 
+nlohmann::json describeAlgorithms() {
+  nlohmann::json lines = nlohmann::json::array();
+  for (const ThresholdLine& line : describe(thresholds())) {
+    lines.push_back({{"op", line.operation}, {"algorithm", line.algorithm}, {"when", line.when}});
+  }
+  return {{"family", thresholds().family}, {"lines", lines}};
+}
+
+void printAlgorithms() {
+  printLine(str("\nWhat is taken on this processor (family ", thresholds().family,
+                "), unless UNISONO_ALGO says otherwise:"));
+  for (const ThresholdLine& line : describe(thresholds())) {
+    printLine(str("    ", line.operation, " by ", line.algorithm, ": ", line.when));
+  }
+}
+
 /// A variable may hold any bytes, JSON only UTF-8.
 std::string toText(const nlohmann::json& document) {
   return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -57,10 +75,16 @@ void printInfo(const InfoOptions& options) {
     if (options.env) {
       document["env"] = describeKnobs();
     }
+    if (options.algorithms) {
+      document["algorithms"] = describeAlgorithms();
+    }
     printLine(toText(document));
     return;
   }
   printLine(str("unisono ", UNISONO_VERSION_STRING));
+  if (options.algorithms) {
+    printAlgorithms();
+  }
   if (!options.env) {
     return;
   }
@@ -78,6 +102,8 @@ void addInfo(CLI::App& program, Context& context) {
   CLI::App* command = program.add_subcommand("info", "Show the version and the environment");
   const auto options = std::make_shared<InfoOptions>();
   command->add_flag("--env", options->env, "List every environment variable that is read");
+  command->add_flag("--algorithms", options->algorithms,
+                    "List which algorithm is taken when, on this processor");
   command->footer("Example:\n  unisono info --env");
   command->callback([options, &context] {
     static_cast<Manner&>(*options) = context.manner;

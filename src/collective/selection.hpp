@@ -1,8 +1,8 @@
 // Selection: which algorithm does an all-reduce (or a reduce), and how blocks are moved.
 //
 // Chosen only from what all ranks share: bytes, number of ranks, whether the group is crowded.
-// The ranges are data, and differ between processors: see selection.cpp. UNISONO_ALGO overrides
-// them; it must be the same on all ranks, which is checked when a group forms.
+// The ranges are data, and differ between processors: see thresholds.hpp. UNISONO_ALGO overrides
+// them (tuning.hpp); it must be the same on all ranks, which is checked when a group forms.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "collective/allreduce/algorithms.hpp"
+#include "collective/thresholds.hpp"
 
 namespace unisono {
 
@@ -41,9 +43,6 @@ std::size_t mostDealtByLines(int ranks, bool crowded) noexcept;
 /// The same for blocks that are reduced on the way (reduceScatterLines()): of `bytes` bytes each.
 bool reduceScatterByLines(const Situation& situation) noexcept;
 
-/// The collectives that only move data.
-enum class Movement : std::uint8_t { BROADCAST, ALL_GATHER, GATHER, SCATTER, ALL_TO_ALL };
-
 /// Every algorithm, one row each.
 std::span<const AllreduceAlgorithm> allreduceAlgorithms() noexcept;
 
@@ -62,13 +61,21 @@ class Selector {
   const std::string& settings() const noexcept { return settings_; }
 
  private:
-  enum class Blocks : std::uint8_t { AS_IS_BEST, SLOTS, PULL };
+  struct Forced {
+    const AllreduceAlgorithm* algorithm;
+    ByteRange bytes;
+  };
+  struct Blocks {
+    bool pull;  // or by slots
+    ByteRange bytes;
+  };
 
-  void force(std::string_view setting);
+  [[noreturn]] void refuse() const;
 
   std::string settings_;
-  const AllreduceAlgorithm* forced_ = nullptr;
-  Blocks blocks_ = Blocks::AS_IS_BEST;
+  // What UNISONO_ALGO says; the first that fits counts.
+  std::vector<Forced> forced_;
+  std::vector<Blocks> blocks_;
 };
 
 }  // namespace unisono

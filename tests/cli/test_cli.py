@@ -128,6 +128,16 @@ def test_info_lists_every_variable_with_its_meaning() -> None:
     assert all(knob["doc"] for knob in knobs.values())
 
 
+def test_info_tells_which_algorithm_is_taken_when() -> None:
+    document = json.loads(run("info", "--algorithms", "--json").stdout)["algorithms"]
+
+    assert document["family"] in {"intel", "other"}
+    assert {"ll", "last", "flat", "slices", "pull"} == {
+        line["algorithm"] for line in document["lines"]
+    }
+    assert all(line["when"] in run("info", "--algorithms").stdout for line in document["lines"])
+
+
 def test_a_misspelt_variable_is_noticed() -> None:
     with subprocess.Popen(
         [str(PROGRAM), "store", "serve", "--port", "0"],
