@@ -10,9 +10,9 @@ namespace {
 
 constexpr std::size_t kPayload = shm::LlLine::kPayload;
 
-/// A block of its own for each. The slot of a round begins with a table: the sizes of all blocks,
-/// so that a taker who expects another size finds out before it reads, and whether pieces follow,
-/// or where they can be pulled from.
+/// A block of its own for each. The slot of a round begins with a table of the sizes of all blocks,
+/// so that a taker who expects another size finds out before it reads; then follow the pieces, or
+/// where they can be pulled from. The sizes are marked where no pieces follow.
 ///
 /// Small blocks go by lines instead, each in lines of its taker, of which the first begins with the
 /// block's size. Only giver and taker need to know that a block is small. When they disagree the
@@ -59,10 +59,9 @@ class Deal {
   }
 
   void fill(std::byte* slot, std::size_t round, bool withData) {
-    write(slot, give_.size(), withData ? kPieces : kPlaces);
     for (std::size_t peer = 0; peer < give_.size(); ++peer) {
       const std::uint64_t size = give_[peer].size();
-      write(slot, peer, size);
+      write(slot, peer, withData ? size : size | kPlaces);
       if (static_cast<int>(peer) == arena_.rank()) {
         continue;
       }
@@ -86,8 +85,9 @@ class Deal {
     }
     arena_.awaitArrival(peer, 0);
     const std::byte* slot = arena_.slot(peer, 0);
-    checkSize(peer, read(slot, me()));
-    if (read(slot, take_.size()) == kPieces) {
+    const std::uint64_t entry = read(slot, me());
+    checkSize(peer, entry & ~kPlaces);
+    if ((entry & kPlaces) == 0) {
       return false;
     }
     shm::Place place = arena_.placeOf(peer);
@@ -95,7 +95,7 @@ class Deal {
       place.offset = read(slot + table_, me());
     } else if (place.block != 0) {
       for (std::size_t other = 0; other < me(); ++other) {  // one after the other
-        place.offset += read(slot, other);
+        place.offset += read(slot, other) & ~kPlaces;
       }
     }
     return fetch.bring(peer, place, block(peer));
@@ -109,9 +109,8 @@ class Deal {
   void copyOwn() { copyOwnBlock(take_[me()], give_[me()]); }
 
  private:
-  /// What follows the table: the word behind the sizes.
-  static constexpr std::uint64_t kPieces = 0;
-  static constexpr std::uint64_t kPlaces = 1;
+  /// Marks the sizes of blocks of which no pieces follow.
+  static constexpr std::uint64_t kPlaces = std::uint64_t{1} << 63U;
 
   std::size_t me() const noexcept { return static_cast<std::size_t>(arena_.rank()); }
   const Block& block(int peer) const noexcept { return take_[static_cast<std::size_t>(peer)]; }
@@ -128,8 +127,11 @@ class Deal {
     return mostByLines_ > 0 && bytes <= mostByLines_;
   }
   void useSlots() {
+    if (table_ != 0) {
+      return;
+    }
     const auto ranks = static_cast<std::size_t>(arena_.size());
-    table_ = roundUpToLine((ranks + 1) * sizeof(std::uint64_t));
+    table_ = roundUpToLine(ranks * sizeof(std::uint64_t));
     // The same on all ranks, who know only the sizes of their own blocks.
     piece_ = pieceFor(arena_.mostChunk() - table_, ranks);
     // Always the ring: whether small slots would do, a rank cannot know of the others.
