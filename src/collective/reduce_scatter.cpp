@@ -8,14 +8,6 @@
 #include "reduction/copy.hpp"
 
 namespace unisono {
-namespace {
-
-/// Whole elements, as many as a line holds.
-std::size_t payloadOfLine(std::size_t elementSize) noexcept {
-  return shm::LlLine::kPayload / elementSize * elementSize;
-}
-
-}  // namespace
 
 void reduceScatterSlots(shm::Arena& arena, std::span<const ConstBlock> give, Block out,
                         const Reduction& reduction) {
@@ -76,14 +68,15 @@ void reduceScatterSlots(shm::Arena& arena, std::span<const ConstBlock> give, Blo
 }
 
 std::size_t mostOfReduceScatterLines(int ranks, std::size_t elementSize) noexcept {
-  return shm::kLlLines / static_cast<std::size_t>(ranks) * payloadOfLine(elementSize);
+  return shm::kLlLines / static_cast<std::size_t>(ranks) *
+         wholeElements(shm::LlLine::kPayload, elementSize);
 }
 
 void reduceScatterLines(shm::Arena& arena, std::span<const ConstBlock> give, Block out,
                         const Reduction& reduction) {
   const auto me = static_cast<std::size_t>(arena.rank());
   const std::size_t width = reduction.elementSize();
-  const std::size_t payload = payloadOfLine(width);
+  const std::size_t payload = wholeElements(shm::LlLine::kPayload, width);
   // At least one: also who gets nothing hears everybody.
   const std::size_t lines = std::max<std::size_t>(roundsFor(largestBlock(give), payload), 1);
   const std::size_t lastPeer = me + 1 == give.size() ? me - 1 : give.size() - 1;
@@ -102,7 +95,7 @@ void reduceScatterLines(shm::Arena& arena, std::span<const ConstBlock> give, Blo
                                              : arena.awaitLine(peer, me * lines + line));
     }
     if (part.size > 0) {
-      reduction.reduce(out.data() + part.begin, sources.span(), part.size / width);
+      reduction.reduce(out.data() + part.begin, sources.span(), elementsOf(part.size, width));
     }
   }
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 
 namespace unisono {
@@ -42,7 +43,17 @@ constexpr Range roundOf(std::size_t bytes, std::size_t chunk, std::size_t round)
   return {begin, std::min(bytes - begin, chunk)};
 }
 constexpr std::size_t roundsFor(std::size_t bytes, std::size_t chunk) noexcept {
-  return (bytes + chunk - 1) / chunk;
+  // A division takes as long as everything else in a small operation.
+  return bytes <= chunk ? (bytes == 0 ? 0 : 1) : (bytes + chunk - 1) / chunk;
+}
+
+/// How many bytes of `room` are whole elements of `width` bytes, which is a power of two; and how
+/// many elements `bytes` bytes are. The same without a division.
+constexpr std::size_t wholeElements(std::size_t room, std::size_t width) noexcept {
+  return room & ~(width - 1);
+}
+constexpr std::size_t elementsOf(std::size_t bytes, std::size_t width) noexcept {
+  return bytes >> static_cast<unsigned>(std::countr_zero(width));
 }
 
 }  // namespace unisono

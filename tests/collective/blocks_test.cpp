@@ -166,10 +166,23 @@ TEST_P(BlocksTest, ReduceScatterGivesEachItsShareOfTheSum) {
   });
 }
 
+TEST(SharesTest, CountsRoundsAndElementsAsADivisionWould) {
+  for (const std::size_t chunk : {1U, 56U, 4096U}) {
+    for (std::size_t bytes = 0; bytes < 300; ++bytes) {
+      EXPECT_EQ(roundsFor(bytes, chunk), (bytes + chunk - 1) / chunk) << bytes << " by " << chunk;
+    }
+  }
+  for (const std::size_t width : {1U, 2U, 4U, 8U, 16U}) {
+    EXPECT_EQ(wholeElements(shm::LlLine::kPayload, width), shm::LlLine::kPayload / width * width);
+    EXPECT_EQ(elementsOf(7 * width, width), 7U);
+  }
+}
+
 TEST(ManyRanksTest, PiecesFitHoweverManyThereAre) {
   for (const std::size_t ranks : {1U, 2U, 227U, 228U, 257U, 1000U, 1024U}) {
     const std::size_t chunk = shm::kLeastChunk;
     const std::size_t table = (ranks * sizeof(std::uint64_t) + 63) / 64 * 64;
+    EXPECT_LE(table + ranks * sizeof(std::uint64_t), chunk) << ranks << ": places instead";
     EXPECT_GT(pieceFor(chunk - table, ranks), 0U) << ranks;
     EXPECT_LE(pieceFor(chunk - table, ranks) * ranks, chunk - table) << ranks;
     EXPECT_GE(pieceFor(chunk, ranks), 16U) << ranks << ": the largest elements";

@@ -3,22 +3,15 @@
 #include "collective/sources.hpp"
 
 namespace unisono {
-namespace {
-
-std::size_t elementsPerLine(std::size_t elementSize) noexcept {
-  return shm::LlLine::kPayload / elementSize;
-}
-
-}  // namespace
 
 std::size_t mostOfLl(std::size_t elementSize) noexcept {
-  return elementsPerLine(elementSize) * elementSize * shm::kLlLines;
+  return wholeElements(shm::LlLine::kPayload, elementSize) * shm::kLlLines;
 }
 
 void allreduceLl(shm::Arena& arena, const AllreduceData& data, const Reduction& reduction) {
   const std::size_t width = reduction.elementSize();
   const std::size_t bytes = data.elements * width;
-  const std::size_t payload = elementsPerLine(width) * width;
+  const std::size_t payload = wholeElements(shm::LlLine::kPayload, width);
   const std::size_t lines = roundsFor(bytes, payload);
   for (std::size_t line = 0; line < lines; ++line) {
     const Range part = roundOf(bytes, payload, line);
@@ -33,7 +26,7 @@ void allreduceLl(shm::Arena& arena, const AllreduceData& data, const Reduction& 
     for (int peer = 0; peer < arena.size(); ++peer) {
       sources.set(peer, peer == arena.rank() ? data.in + part.begin : arena.awaitLine(peer, line));
     }
-    reduction.reduce(data.out + part.begin, sources.span(), part.size / width);
+    reduction.reduce(data.out + part.begin, sources.span(), elementsOf(part.size, width));
   }
 }
 

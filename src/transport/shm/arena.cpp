@@ -73,8 +73,9 @@ void Arena::begin(const Announcement& what) {
   // Nobody is ever more than two operations ahead of another: see the top of arena.hpp.
   const bool forgets = (seq_ & kLineSeqMask) >= kLineSeqMask - 1;
   gives_ = what.gives;
-  if (gives_ || forgets) {
-    awaitFinished(seq_ < 2 ? 0 : seq_ - 2);
+  const std::uint64_t before = seq_ < 2 ? 0 : seq_ - 2;
+  if ((gives_ || forgets) && allFinished_ < before) {
+    awaitFinished(before);
   }
   if (forgets) [[unlikely]] {
     forgetLines();
@@ -117,9 +118,6 @@ void Arena::lookWhoFinished(std::uint64_t seq) noexcept {
 }
 
 void Arena::awaitFinished(std::uint64_t seq) {
-  if (allFinished_ >= seq || seq == 0) [[likely]] {
-    return;
-  }
   for (int peer = 0; peer < size_; ++peer) {
     const std::atomic<Position>& done = segment_.block(peer).done;
     if (peer != rank_) {
