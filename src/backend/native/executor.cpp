@@ -25,6 +25,11 @@ std::vector<int> ranksUpTo(int size) {
 constexpr std::size_t kDirectFrom =
     std::max(shm::kSmallSlot, shm::kLlLines* shm::LlLine::kPayload) + 1;
 
+[[noreturn]] void refuse(OpType type) {
+  throw NotSupportedError({.what = str("Backend unisono does not support ", methodName(type)),
+                           .op = std::string(opName(type))});
+}
+
 std::size_t largest(std::span<const ConstBlock> give, std::span<const Block> take) noexcept {
   return std::max(largestBlock(give), largestBlock(take));
 }
@@ -120,10 +125,8 @@ void Executor::dispatch(CollectiveArgs& args) {
     case OpType::BARRIER:
       return barrier(args);
     default:
-      break;
+      refuse(args.type);
   }
-  throw NotSupportedError({.what = str("Backend unisono does not support ", methodName(args.type)),
-                           .op = std::string(opName(args.type))});
 }
 
 void Executor::begin(const CollectiveArgs& args, const Given& given) {
@@ -247,10 +250,11 @@ void Executor::allgatherSingle(const CollectiveArgs& args, const Tensor& output,
 
 void Executor::gather(const CollectiveArgs& args) {
   std::vector<OutputBlock> outputs;
-  std::vector<Block> take(ranks());
+  outputs.reserve(args.outputs.size());
+  std::fill(take_.begin(), take_.end(), Block());
   for (std::size_t peer = 0; isRoot(args) && peer < ranks(); ++peer) {
     outputs.emplace_back(args.outputs[peer], scratch_);
-    take[peer] = outputs.back().block();
+    take_[peer] = outputs.back().block();
   }
   const int me = arena_.rank();
   const ConstBlock mine = readable(args.inputs[0], scratch_);
@@ -259,9 +263,9 @@ void Executor::gather(const CollectiveArgs& args) {
   const bool lines = byLines(mine.size(), ranks() - 1);
   begin(args, {.block = mine, .pulled = !lines && pulls(Movement::GATHER, mine.size())});
   if (lines) {
-    shareLines(arena_, mine, take, givers);
+    shareLines(arena_, mine, take_, givers);
   } else {
-    shareBlocks(arena_, mine, take, givers);
+    shareBlocks(arena_, mine, take_, givers);
   }
   arena_.end(isRoot(args));
   for (const OutputBlock& output : outputs) {
@@ -270,16 +274,16 @@ void Executor::gather(const CollectiveArgs& args) {
 }
 
 void Executor::scatter(const CollectiveArgs& args) {
-  std::vector<ConstBlock> give(ranks());
+  std::fill(give_.begin(), give_.end(), ConstBlock());
   for (std::size_t peer = 0; isRoot(args) && peer < ranks(); ++peer) {
-    give[peer] = readable(args.inputs[peer], scratch_);
+    give_[peer] = readable(args.inputs[peer], scratch_);
   }
   const OutputBlock output(args.outputs[0], scratch_);
-  std::vector<Block> take(ranks());
-  take[static_cast<std::size_t>(args.root)] = output.block();
+  std::fill(take_.begin(), take_.end(), Block());
+  take_[static_cast<std::size_t>(args.root)] = output.block();
   const bool pulled = pulls(Movement::SCATTER, output.block().size());
   begin(args, {.gives = isRoot(args), .pulled = pulled && isRoot(args)});
-  dealBlocks(arena_, give, take, std::span(&args.root, 1), mostDealt());
+  dealBlocks(arena_, give_, take_, std::span(&args.root, 1), mostDealt());
   arena_.end(false);
   output.deliver();
 }

@@ -42,6 +42,7 @@ class Executor {
   bool pulls(Movement movement, std::size_t bytes) noexcept;
   void allreduce(const CollectiveArgs& args);
   void allreduceOne(const CollectiveArgs& args, const Tensor& tensor);
+  void allreduceStaged(const CollectiveArgs& args, const Tensor& tensor);
   void allreduceMany(const CollectiveArgs& args);
   void allreduceSparse(CollectiveArgs& args);
   void gatherBlocks(const CollectiveArgs& what, ConstBlock mine, std::byte* all,
@@ -67,7 +68,7 @@ class Executor {
   void barrier(const CollectiveArgs& args);
 
   /// How elements of `type` are reduced over all ranks.
-  Reduction reductionOf(DType type, ReduceOp op);
+  const Reduction& reductionOf(DType type, ReduceOp op);
   std::size_t ranks() const noexcept { return static_cast<std::size_t>(arena_.size()); }
   bool isRoot(const CollectiveArgs& args) const noexcept { return args.root == arena_.rank(); }
 

@@ -12,7 +12,7 @@ ConstBlock part(ConstBlock whole, std::size_t index, std::size_t size) noexcept 
 
 }  // namespace
 
-Reduction Executor::reductionOf(DType type, ReduceOp op) {
+const Reduction& Executor::reductionOf(DType type, ReduceOp op) {
   if (type != reducedType_ || op != reducedBy_) [[unlikely]] {
     reduction_ = Reduction::of(type, op, arena_.size());
     reducedType_ = type;
@@ -49,16 +49,22 @@ void Executor::allreduce(const CollectiveArgs& args) {
 }
 
 void Executor::allreduceOne(const CollectiveArgs& args, const Tensor& tensor) {
-  const Reduction reduction = reductionOf(tensor.dtype(), args.reduceOp);
-  const auto elements = static_cast<std::size_t>(tensor.numel());
   if (tensor.isContiguous() && args.reduceOp != ReduceOp::PREMUL_SUM) [[likely]] {
     auto* const where = tensor.dataAs<std::byte>();
-    runReduction(args, {where, where, elements}, reduction);
+    runReduction(args, {where, where, static_cast<std::size_t>(tensor.numel())},
+                 reductionOf(tensor.dtype(), args.reduceOp));
     return;
   }
+  allreduceStaged(args, tensor);
+}
+
+/// By way of scratch: what is given is not what lies in the tensor, or not in one piece.
+void Executor::allreduceStaged(const CollectiveArgs& args, const Tensor& tensor) {
+  const auto elements = static_cast<std::size_t>(tensor.numel());
   const OutputBlock output(tensor, scratch_);
   const ConstBlock in = contribution(args, tensor, scratch_);
-  runReduction(args, {in.data(), output.block().data(), elements}, reduction);
+  runReduction(args, {in.data(), output.block().data(), elements},
+               reductionOf(tensor.dtype(), args.reduceOp));
   output.deliver();
 }
 
@@ -72,7 +78,7 @@ void Executor::allreduceMany(const CollectiveArgs& args) {
 
 void Executor::reduce(const CollectiveArgs& args) {
   const Tensor& tensor = args.outputs[0];
-  const Reduction reduction = reductionOf(tensor.dtype(), args.reduceOp);
+  const Reduction& reduction = reductionOf(tensor.dtype(), args.reduceOp);
   const ConstBlock in = contribution(args, tensor, scratch_);
   const auto elements = static_cast<std::size_t>(tensor.numel());
   if (!isRoot(args)) {
@@ -87,7 +93,7 @@ void Executor::reduce(const CollectiveArgs& args) {
 void Executor::reduceBlocks(const CollectiveArgs& args, std::span<const ConstBlock> give,
                             const Tensor& output, ConstBlock given) {
   const OutputBlock out(output, scratch_);
-  const Reduction reduction = reductionOf(output.dtype(), args.reduceOp);
+  const Reduction& reduction = reductionOf(output.dtype(), args.reduceOp);
   const bool lines = reduceScatterByLines({.bytes = largestBlock(give),
                                            .elementSize = reduction.elementSize(),
                                            .ranks = arena_.size(),
