@@ -17,6 +17,7 @@
 // Thread safety: everything from any thread.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <exception>
@@ -66,6 +67,15 @@ class Parcel {
   bool isOver_ = false;
 };
 using ParcelPtr = std::shared_ptr<Parcel>;
+
+/// How often to look before sleeping while a message of `bytes` bytes is on its way, where `usual`
+/// looks come first: as long again as it takes to copy, and not for more than milliseconds. Being
+/// woken takes as long as some hundred kilobytes.
+constexpr int looksFor(int usual, std::size_t bytes) noexcept {
+  constexpr std::size_t kBytesOfALook = 320;  // which takes 80 ns
+  constexpr std::size_t kMost = 65'536;
+  return usual == 0 ? 0 : usual + static_cast<int>(std::min(bytes / kBytesOfALook, kMost));
+}
 
 class Mail {
  public:
@@ -171,7 +181,9 @@ class Mail {
   // Who drives, and what ends it: mail_driver.cpp.
   void callWorker() UNISONO_REQUIRES(mutex_);
   void work() UNISONO_EXCLUDES(mutex_);
-  void driveUntil(const Enough& enough, const WaitContext& limits) UNISONO_EXCLUDES(mutex_);
+  /// `looks`: how often it looks before it sleeps.
+  void driveUntil(const Enough& enough, const WaitContext& limits, int looks)
+      UNISONO_EXCLUDES(mutex_);
   bool look(const Enough& enough) UNISONO_EXCLUDES(mutex_);
   void tellEnds() UNISONO_EXCLUDES(mutex_);
   void runCallbacks() noexcept UNISONO_EXCLUDES(mutex_);

@@ -152,13 +152,14 @@ void Mail::help(const Parcel& parcel, TimePoint until) {
         return str(late.sends ? "send" : "recv", " of group '", notice.mail.segment_.group(),
                    "': ", notice.mail.describe(late), notice.mail.stateOfPeer(late));
       }};
+  const int looks = policy_.isCrowded() ? policy_.spins() : looksFor(policy_.spins(), parcel.bytes);
   for (bool more = true; more;) {
     {
       const Role role(*this, isOver, limits);
       more = role.isHeld();
       if (more) {
         driveUntil([&]() UNISONO_NO_ANALYSIS { return parcel.isOver_ || !callbacks_.empty(); },
-                   limits);
+                   limits, looks);
         if (parcel.deadline.expired()) {
           check(false);  // which ends it: no sleep may have come after its time was over
         }
@@ -181,7 +182,7 @@ bool Mail::flush(Deadline deadline) {
     const WaitContext limits{.deadline = deadline, .subject = {}};
     const Role role(*this, sent, limits);
     if (role.isHeld()) {
-      driveUntil(sent, limits);
+      driveUntil(sent, limits, policy_.spins());
     }
   }
   runCallbacks();
@@ -238,7 +239,7 @@ void Mail::work() {
     {
       const Role role(*this);
       if (role.isHeld()) {
-        driveUntil(idle, {.deadline = Deadline::never(), .subject = {}});
+        driveUntil(idle, {.deadline = Deadline::never(), .subject = {}}, policy_.spins());
       }
     }
     runCallbacks();
@@ -246,9 +247,9 @@ void Mail::work() {
 }
 
 /// The caller has the role.
-void Mail::driveUntil(const Enough& enough, const WaitContext& limits) {
+void Mail::driveUntil(const Enough& enough, const WaitContext& limits, int looks) {
   const auto ready = [&] { return look(enough); };
-  for (int i = policy_.spins(); i > 0; --i) {
+  for (int i = looks; i > 0; --i) {
     if (ready()) {
       return;
     }
