@@ -50,15 +50,49 @@ std::string date() {
   return text.data();
 }
 
+/// Of a line such as "always [madvise] never".
+std::string chosen(const std::string& line) {
+  const std::size_t begin = line.find('[');
+  const std::size_t end = line.find(']');
+  return begin == std::string::npos || end < begin ? "unknown"
+                                                   : line.substr(begin + 1, end - begin - 1);
+}
+
+std::string hugePages() {
+  return str(chosen(firstLine("/sys/kernel/mm/transparent_hugepage/enabled")),
+             ", in shared memory ",
+             chosen(firstLine("/sys/kernel/mm/transparent_hugepage/shmem_enabled")));
+}
+
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> environment() {
+Facts environment() {
   return {{"unisono", UNISONO_VERSION_STRING},
           {"date", date()},
           {"processor", processor()},
           {"cores", cores()},
           {"kernel", kernel()},
+          {"huge_pages", hugePages()},
           {"load_before", firstLine("/proc/loadavg")}};
+}
+
+ProcessorTime processorTime() {
+  constexpr int kStolen = 7;  // user, nice, system, idle, iowait, irq, softirq, steal
+  std::ifstream in("/proc/stat");
+  std::string name;
+  in >> name;
+  ProcessorTime time;
+  double value = 0;
+  for (int i = 0; i <= kStolen && in >> value; ++i) {
+    time.all += value;
+    time.stolen += i == kStolen ? value : 0;
+  }
+  return time;
+}
+
+double stolenPercent(const ProcessorTime& before, const ProcessorTime& after) {
+  const double all = after.all - before.all;
+  return all > 0 ? 100 * (after.stolen - before.stolen) / all : 0;
 }
 
 }  // namespace unisono::bench

@@ -7,7 +7,18 @@
 
 namespace unisono::bench {
 
-/// Processor, cores, kernel, load, time: name and value.
-std::vector<std::pair<std::string, std::string>> environment();
+using Facts = std::vector<std::pair<std::string, std::string>>;  // name and value
+
+/// Processor, cores, kernel, huge pages, load, time.
+Facts environment();
+
+/// What the machine's processors have done since it was started.
+struct ProcessorTime {
+  double all = 0;     // in any unit
+  double stolen = 0;  // of that: by other virtual machines
+};
+ProcessorTime processorTime();
+/// The part that was stolen between the two, in percent.
+double stolenPercent(const ProcessorTime& before, const ProcessorTime& after);
 
 }  // namespace unisono::bench

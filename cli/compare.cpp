@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -81,9 +82,51 @@ void printThresholds() {
   std::printf("\n");
 }
 
+/// The name of a contestant as one word.
+std::string wordOf(const Contest& contest, std::size_t which) {
+  std::string word = contest.names()[which];
+  std::replace(word.begin(), word.end(), ' ', '_');
+  return word;
+}
+
+/// What the figures depend on, besides the code.
+Facts circumstances(const Options& options, const Contest& contest) {
+  Facts facts = environment();
+  const auto cores = std::thread::hardware_concurrency();
+  facts.emplace_back("ranks", str(options.plan.ranks));
+  facts.emplace_back("pinning", options.plan.ranks <= static_cast<int>(cores)
+                                    ? "each rank to a core, but for gloo"
+                                    : "none: ranks outnumber cores");
+  facts.emplace_back("dtype", nameOf(options.plan.element));
+  facts.emplace_back("mode", options.plan.inARow ? "back to back" : "fresh data");
+  for (std::size_t i = 0; i < contest.names().size(); ++i) {
+    facts.emplace_back(str("version_", wordOf(contest, i)), contest.versionOf(i));
+  }
+  return facts;
+}
+
+/// What has happened to the ranks while they were measured.
+Facts disturbances(const Contest& contest, const ProcessorTime& before) {
+  std::array<char, 32> percent{};
+  std::snprintf(percent.data(), percent.size(), "%.1f", stolenPercent(before, processorTime()));
+  Facts facts{{"stolen_percent", percent.data()}};
+  for (std::size_t i = 0; i < contest.names().size(); ++i) {
+    facts.emplace_back(str("preemptions_", wordOf(contest, i)), str(contest.preemptionsOf(i)));
+  }
+  return facts;
+}
+
+void printFacts(const Facts& facts) {
+  for (const auto& [name, value] : facts) {
+    std::printf("%s: %s\n", name.c_str(), value.c_str());
+  }
+  std::printf("\n");
+}
+
 void printTable(const std::vector<CollectiveRow>& rows) {
-  std::printf("%-15s %7s  %-8s %11s %11s %9s  %s\n", "operation", "bytes", "library", "p50 us",
-              "p99 us", "bus GB/s", "its time over unisono's (least to most of all rounds)");
+  std::printf("%-15s %7s  %-8s %11s %11s %11s %9s  %s\n", "operation", "bytes", "library", "p10 us",
+              "p50 us", "p99 us", "bus GB/s",
+              "its time over unisono's (least to most of all rounds)");
   for (const CollectiveRow& row : rows) {
     std::string ratio;
     if (row.ratio) {
@@ -92,16 +135,18 @@ void printTable(const std::vector<CollectiveRow>& rows) {
                     row.ratioMost);
       ratio = text.data();
     }
-    std::printf("%-15s %7s  %-8s %11.2f %11.2f %9.2f  %s%s%s\n", row.op.c_str(),
-                sizeText(row.size).c_str(), row.peer.c_str(), row.p50, row.p99, row.busGBs,
-                ratio.c_str(), row.isNoisy ? "  noisy" : "", row.isWrong ? "  WRONG RESULT" : "");
+    const std::string tries = row.isReference && row.tries > 1 ? str("  tries: ", row.tries) : "";
+    std::printf("%-15s %7s  %-8s %11.2f %11.2f %11.2f %9.2f  %s%s%s%s\n", row.op.c_str(),
+                sizeText(row.size).c_str(), row.peer.c_str(), row.p10, row.p50, row.p99, row.busGBs,
+                ratio.c_str(), row.isNoisy ? "  noisy" : "", tries.c_str(),
+                row.isWrong ? "  WRONG RESULT" : "");
   }
 }
 
 Json jsonOf(const Options& options, const Contest& contest, const std::vector<CollectiveRow>& rows,
-            const std::vector<Absentee>& absent) {
+            const std::vector<Absentee>& absent, const Facts& facts) {
   Json all{{"schema", "unisono-collective-bench/1"}};
-  for (const auto& [name, value] : environment()) {
+  for (const auto& [name, value] : facts) {
     all["environment"][name] = value;
   }
   const char* algo = std::getenv("UNISONO_ALGO");
@@ -121,25 +166,34 @@ Json jsonOf(const Options& options, const Contest& contest, const std::vector<Co
                              {"kib_of_rank", start.kibibytesOfRank}});
   }
   for (const CollectiveRow& row : rows) {
-    Json one{{"peer", row.peer},          {"op", row.op},
-             {"size", row.size},          {"procs", options.plan.ranks},
-             {"dtype", "float32"},        {"p10_us", row.p10},
-             {"p50_us", row.p50},         {"p99_us", row.p99},
-             {"algbw", row.algorithmGBs}, {"busbw", row.busGBs},
-             {"wrong", row.isWrong},      {"noisy", row.isNoisy}};
+    Json one{{row.isReference ? "reference" : "peer", row.peer},
+             {"op", row.op},
+             {"size", row.size},
+             {"procs", options.plan.ranks},
+             {"dtype", nameOf(options.plan.element)},
+             {"back_to_back", options.plan.inARow},
+             {"p10_us", row.p10},
+             {"p50_us", row.p50},
+             {"p99_us", row.p99},
+             {"algbw", row.algorithmGBs},
+             {"busbw", row.busGBs},
+             {"wrong", row.isWrong},
+             {"noisy", row.isNoisy},
+             {"spread", row.spread},
+             {"tries", row.tries}};
     if (row.ratio) {
       one["ratio"] = *row.ratio;
       one["ratio_least"] = row.ratioLeast;
       one["ratio_most"] = row.ratioMost;
     }
-    all["rows"].push_back(std::move(one));
+    all[row.isReference ? "references" : "rows"].push_back(std::move(one));
   }
   return all;
 }
 
-void draw(const Options& options, const std::vector<CollectiveRow>& rows) {
+void draw(const Options& options, const std::vector<CollectiveRow>& rows, const Facts& facts) {
   std::string caption = str("unisono_compare, ", options.plan.ranks, " ranks");
-  for (const auto& [name, value] : environment()) {
+  for (const auto& [name, value] : facts) {
     caption += name == "processor" || name == "date" ? str(", ", value) : "";
   }
   std::ofstream out(options.plot);
@@ -166,17 +220,22 @@ int run(const Options& options, const std::string& folder) {
   if (contest.names().empty() || contest.names().front() != "unisono") {
     throw DistError({.reason = Reason::RESOURCE, .what = "unisono's own ranks do not come up"});
   }
+  Facts facts = circumstances(options, contest);
+  const ProcessorTime before = processorTime();
   const std::vector<CollectiveRow> rows =
       compareCollectives(contest, options.plan, [](const std::string& op, std::uint64_t size) {
         std::fprintf(stderr, "%s, %s bytes\n", op.c_str(), sizeText(size).c_str());
       });
+  const Facts disturbed = disturbances(contest, before);
+  facts.insert(facts.end(), disturbed.begin(), disturbed.end());
   if (!options.plot.empty()) {
-    draw(options, rows);
+    draw(options, rows, facts);
   }
   if (options.json) {
-    std::printf("%s\n", jsonOf(options, contest, rows, absent).dump(1).c_str());
+    std::printf("%s\n", jsonOf(options, contest, rows, absent, facts).dump(1).c_str());
   } else {
     printThresholds();
+    printFacts(facts);
     printTable(rows);
     printStarts(contest);
   }
@@ -192,19 +251,38 @@ int main(int argc, char** argv) {
   CLI::App app{
       "Measures collectives of unisono beside other libraries, in interleaved rounds.\n"
       "Every operation works on data that was just written; its time is that of the "
-      "slowest rank.",
+      "slowest rank.\n"
+      "In every round the same ranks also copy as many bytes (copy) and change them in place "
+      "(rmw), "
+      "all at once; where bytes are few, a word goes from core to core (flight). Rows whose "
+      "references differ by more than 15 % between rounds are called noisy, and measured once more "
+      "if "
+      "by more than 40 %.",
       "unisono_compare"};
   const auto isOp = [](const std::string& name) {
     return bench::opCalled(name) ? std::string() : "there is no operation " + name;
   };
-  app.add_option(
-         "--ops", options.plan.ops,
-         "all_reduce, broadcast, all_gather, reduce_scatter, all_to_all, barrier, ping_pong")
-      ->delimiter(',')
-      ->check(isOp);
+  app.add_option("--ops", options.plan.ops, bench::opNames())->delimiter(',')->check(isOp);
   app.add_option("--sizes", options.plan.sizes, "bytes of the whole vector")
       ->delimiter(',')
-      ->check(CLI::Range(std::uint64_t{4}, std::uint64_t{1} << 30U));
+      ->check(CLI::Range(std::uint64_t{2}, std::uint64_t{1} << 30U));
+  std::string dtypes;
+  for (const bench::NamedElement& each : bench::kElements) {
+    dtypes += unisono::str(dtypes.empty() ? "" : ", ", each.name);
+  }
+  app.add_option_function<std::string>(
+         "--dtype",
+         [&](const std::string& name) {
+           options.plan.element = bench::elementCalled(name)->element;
+         },
+         dtypes + "; libraries that have no such elements are left out")
+      ->check([](const std::string& name) {
+        return bench::elementCalled(name) != nullptr ? std::string() : "there is no dtype " + name;
+      })
+      ->default_str("float32");
+  app.add_flag("--back-to-back", options.plan.inARow,
+               "operations one after the other, without new data: the time of all over their "
+               "number");
   app.add_option("--ranks", options.plan.ranks, "processes of each library")
       ->check(CLI::Range(2, bench::Board::kMostRanks))
       ->capture_default_str();

@@ -20,6 +20,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "bench/collective/element.hpp"
+
 namespace unisono::bench {
 
 enum class Op : std::uint32_t {
@@ -31,30 +33,45 @@ enum class Op : std::uint32_t {
   ALL_TO_ALL,
   BARRIER,
   PING_PONG,  // send and recv between ranks 0 and 1, there and back
+  REDUCE,     // to rank 0
+  GATHER,
+  SCATTER,
+  // What the machine can do, without any library: all ranks at the same time.
+  COPY,         // every rank copies a vector
+  READ_MODIFY,  // every rank changes a vector in place
+  LINE_FLIGHT,  // a word from rank 0 to rank 1 and back
 };
 
-/// So many operations, each with data that was just written.
+/// So many operations, each with data that was just written; or `inARow`: one after the other
+/// without a pause, of which only the time of all together is known.
 struct Task {
   Op op = Op::QUIT;
   std::uint64_t bytes = 0;  // of the whole vector
   std::uint64_t count = 0;
+  Element element = Element::FLOAT32;
+  bool inARow = false;
 };
 
 struct Board {
   static constexpr int kMostRanks = 128;
   static constexpr int kMostContestants = 8;
   static constexpr std::uint64_t kMostOperations = 4096;
+  static constexpr std::size_t kMostVersion = 128;
 
   alignas(128) std::atomic<std::uint32_t> turn[kMostContestants];   // futex: one more, go
   alignas(128) std::atomic<std::uint32_t> ready[kMostContestants];  // ranks that have come up
   alignas(128) std::atomic<std::uint32_t> finished;  // futex: ranks that are done with the task
   alignas(128) std::atomic<std::uint32_t> arrived;   // a barrier of our own: the same for all
   alignas(128) std::atomic<std::uint32_t> generation;
-  alignas(128) std::atomic<std::uint32_t> wrong;  // ranks whose results were not right
+  alignas(128) std::atomic<std::uint32_t> wrong;      // ranks whose results were not right
+  alignas(128) std::atomic<std::uint32_t> lacking;    // ranks whose library has no such elements
+  alignas(128) std::atomic<std::uint32_t> flight[2];  // LINE_FLIGHT: there, and back
   alignas(128) Task task;
   std::uint32_t ranks;
-  std::uint64_t startNs[kMostContestants][kMostRanks];    // when it had come up (CLOCK_MONOTONIC)
-  std::uint64_t memoryKib[kMostContestants][kMostRanks];  // its share of memory then
+  std::uint64_t startNs[kMostContestants][kMostRanks];      // when it had come up (CLOCK_MONOTONIC)
+  std::uint64_t memoryKib[kMostContestants][kMostRanks];    // its share of memory then
+  std::uint64_t preemptions[kMostContestants][kMostRanks];  // how often it lost its core so far
+  char version[kMostContestants][kMostVersion];             // of its library, as it says itself
   alignas(128) std::uint64_t nanoseconds[kMostRanks][kMostOperations];
 };
 

@@ -1,9 +1,7 @@
 #include "bench/collective/comparison.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <cstring>
 
 #include "unisono/base/error.hpp"
 
@@ -17,35 +15,28 @@ struct Named {
   const char* name;
   Op op;
 };
-constexpr Named kOps[] = {{"all_reduce", Op::ALL_REDUCE}, {"broadcast", Op::BROADCAST},
-                          {"all_gather", Op::ALL_GATHER}, {"reduce_scatter", Op::REDUCE_SCATTER},
-                          {"all_to_all", Op::ALL_TO_ALL}, {"barrier", Op::BARRIER},
+constexpr Named kOps[] = {{"all_reduce", Op::ALL_REDUCE},
+                          {"reduce", Op::REDUCE},
+                          {"broadcast", Op::BROADCAST},
+                          {"all_gather", Op::ALL_GATHER},
+                          {"gather", Op::GATHER},
+                          {"scatter", Op::SCATTER},
+                          {"reduce_scatter", Op::REDUCE_SCATTER},
+                          {"all_to_all", Op::ALL_TO_ALL},
+                          {"barrier", Op::BARRIER},
                           {"ping_pong", Op::PING_PONG}};
 
 constexpr double kNoise = 0.15;
+constexpr double kTooMuchNoise = 0.4;
+constexpr int kMostTries = 2;
+/// Vectors from here on are compared with copying; the time of a smaller one is that of a line.
+constexpr std::uint64_t kCopied = 4096;
 
 /// The value that the fraction `part` does not exceed.
 double quantile(std::vector<double> values, double part) {
   std::sort(values.begin(), values.end());
   const auto at = static_cast<std::size_t>(std::ceil(part * static_cast<double>(values.size())));
   return values[std::clamp<std::size_t>(at, 1, values.size()) - 1];
-}
-
-/// How long it takes to copy so many bytes: what the machine is like at the moment.
-double copyTime(std::uint64_t bytes) {
-  const std::size_t size = std::max<std::size_t>(bytes, 1U << 20U);
-  static std::vector<char> from;
-  static std::vector<char> to;
-  from.resize(std::max(from.size(), size));
-  to.resize(std::max(to.size(), size));
-  std::vector<double> times;
-  for (int i = 0; i < 5; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    std::memcpy(to.data(), from.data(), size);
-    times.push_back(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  return quantile(std::move(times), 0.5);
 }
 
 /// So many that a cell takes a twentieth of a second, but neither too few nor half a second.
@@ -59,75 +50,139 @@ std::uint64_t countFor(double microseconds, std::uint64_t bytes) {
 
 double busFactor(Op op, int ranks) {
   const double share = static_cast<double>(ranks - 1) / ranks;
-  return op == Op::ALL_REDUCE  ? 2 * share
-         : op == Op::PING_PONG ? 2
-         : op == Op::BROADCAST ? 1
-                               : share;
+  switch (op) {
+    case Op::ALL_REDUCE:
+      return 2 * share;
+    case Op::PING_PONG:
+      return 2;
+    case Op::BROADCAST:
+    case Op::REDUCE:
+    case Op::COPY:
+    case Op::READ_MODIFY:
+      return 1;
+    default:
+      return share;
+  }
 }
+
+bool isCut(Op op) {
+  return op == Op::ALL_GATHER || op == Op::REDUCE_SCATTER || op == Op::ALL_TO_ALL ||
+         op == Op::GATHER || op == Op::SCATTER;
+}
+
+/// One line of the report while it is being measured: a library, or a reference.
+struct Series {
+  std::string name;
+  std::size_t contestant;
+  Task task;
+  bool isReference = false;
+  std::vector<double> p10 = {};  // of each round
+  std::vector<double> p50 = {};
+  std::vector<double> p99 = {};
+  bool isWrong = false;
+
+  /// By how much the slowest round took longer than the fastest.
+  double spread() const {
+    const auto [least, most] = std::minmax_element(p50.begin(), p50.end());
+    return p50.empty() || *least <= 0 ? 0 : *most / *least - 1;
+  }
+};
 
 /// The rounds of one operation and size.
 class Cell {
  public:
-  Cell(Contest& contest, const CollectivePlan& plan, Task task)
-      : contest_(contest), plan_(plan), task_(task), figures_(contest.names().size()) {}
+  Cell(Field& field, const CollectivePlan& plan, Task task)
+      : field_(field), plan_(plan), task_(task) {}
 
   std::vector<CollectiveRow> run(const std::string& name) {
-    const std::size_t many = figures_.size();
-    for (std::size_t i = 0; i < many; ++i) {
-      Task warm = task_;
-      warm.count = 6;
-      figures_[i].count = countFor(quantile(contest_.run(i, warm).microseconds, 0.5), task_.bytes);
-    }
-    std::vector<double> copies;
-    for (std::size_t round = 0; round < plan_.rounds; ++round) {
-      copies.push_back(copyTime(task_.bytes));
-      for (std::size_t turn = 0; turn < many; ++turn) {
-        measure((round + turn) % many);
+    prepare();
+    std::vector<Series> calmest;
+    double least = 0;
+    int tries = 0;
+    do {
+      std::vector<Series> series = measure();
+      double spread = 0;
+      for (const Series& each : series) {
+        spread = each.isReference ? std::max(spread, each.spread()) : spread;
       }
-    }
-    const double least = *std::min_element(copies.begin(), copies.end());
-    const double most = *std::max_element(copies.begin(), copies.end());
+      if (tries++ == 0 || spread < least) {
+        calmest = std::move(series);
+        least = spread;
+      }
+    } while (least > kTooMuchNoise && tries < kMostTries);
     std::vector<CollectiveRow> rows;
-    for (std::size_t i = 0; i < many; ++i) {
-      rows.push_back(rowOf(i, name));
-      rows.back().isNoisy = most > least * (1 + kNoise);
+    for (const Series& each : calmest) {
+      rows.push_back(rowOf(each, calmest, name));
+      rows.back().spread = least;
+      rows.back().isNoisy = least > kNoise;
+      rows.back().tries = tries;
     }
     return rows;
   }
 
  private:
-  struct Figures {
-    std::uint64_t count = 0;
-    std::vector<double> p10;  // of each round
-    std::vector<double> p50;
-    std::vector<double> p99;
-    bool isWrong = false;
-  };
-
-  void measure(std::size_t which) {
-    Figures& figures = figures_[which];
-    Task task = task_;
-    task.count = figures.count;
-    const Contest::Result result = contest_.run(which, task);
-    figures.p10.push_back(quantile(result.microseconds, 0.1));
-    figures.p50.push_back(quantile(result.microseconds, 0.5));
-    figures.p99.push_back(quantile(result.microseconds, 0.99));
-    figures.isWrong = figures.isWrong || result.isWrong;
+  void addReference(const char* name, Op op) {
+    Task task{op, task_.bytes, 6};
+    const double once = quantile(field_.run(0, task).microseconds, 0.5);
+    task.count = static_cast<std::uint64_t>(std::clamp(10'000 / std::max(once, 0.05), 9.0, 200.0));
+    series_.push_back({.name = name, .contestant = 0, .task = task, .isReference = true});
   }
 
-  CollectiveRow rowOf(std::size_t which, const std::string& name) const {
-    const Figures& figures = figures_[which];
-    CollectiveRow row{.peer = contest_.names()[which], .op = name, .size = task_.bytes};
-    row.p10 = median(figures.p10);
-    row.p50 = median(figures.p50);
-    row.p99 = median(figures.p99);
+  /// Warms everybody up, and finds out how many operations fill the time.
+  void prepare() {
+    if (task_.bytes >= kCopied) {
+      addReference("copy", Op::COPY);
+      addReference("rmw", Op::READ_MODIFY);
+    } else {
+      addReference("flight", Op::LINE_FLIGHT);
+    }
+    for (std::size_t i = 0; i < field_.names().size(); ++i) {
+      Task task = task_;
+      task.count = 6;
+      task.inARow = false;
+      const Field::Result warm = field_.run(i, task);
+      if (warm.isLacking) {
+        continue;
+      }
+      task.count = countFor(quantile(warm.microseconds, 0.5), task_.bytes);
+      task.inARow = task_.inARow;
+      series_.push_back({.name = field_.names()[i], .contestant = i, .task = task});
+    }
+  }
+
+  std::vector<Series> measure() {
+    std::vector<Series> series = series_;
+    for (std::size_t round = 0; round < plan_.rounds; ++round) {
+      for (std::size_t turn = 0; turn < series.size(); ++turn) {
+        Series& next = series[(round + turn) % series.size()];
+        const Field::Result result = field_.run(next.contestant, next.task);
+        next.p10.push_back(quantile(result.microseconds, 0.1));
+        next.p50.push_back(quantile(result.microseconds, 0.5));
+        next.p99.push_back(quantile(result.microseconds, 0.99));
+        next.isWrong = next.isWrong || result.isWrong;
+      }
+    }
+    return series;
+  }
+
+  CollectiveRow rowOf(const Series& series, const std::vector<Series>& all,
+                      const std::string& name) const {
+    CollectiveRow row{
+        .peer = series.name, .isReference = series.isReference, .op = name, .size = task_.bytes};
+    // There and back are two flights.
+    const double parts = series.task.op == Op::LINE_FLIGHT ? 2 : 1;
+    row.p10 = median(series.p10) / parts;
+    row.p50 = median(series.p50) / parts;
+    row.p99 = median(series.p99) / parts;
     row.algorithmGBs = static_cast<double>(task_.bytes) / row.p50 / 1000;
-    row.busGBs = row.algorithmGBs * busFactor(task_.op, plan_.ranks);
-    row.isWrong = figures.isWrong;
-    if (which > 0) {
+    row.busGBs = row.algorithmGBs * busFactor(series.task.op, plan_.ranks);
+    row.isWrong = series.isWrong;
+    const auto first =
+        std::find_if(all.begin(), all.end(), [](const Series& each) { return !each.isReference; });
+    if (!series.isReference && series.contestant != first->contestant) {
       std::vector<double> ratios;
       for (std::size_t round = 0; round < plan_.rounds; ++round) {
-        ratios.push_back(figures.p50[round] / figures_[0].p50[round]);
+        ratios.push_back(series.p50[round] / first->p50[round]);
       }
       row.ratio = median(ratios);
       row.ratioLeast = *std::min_element(ratios.begin(), ratios.end());
@@ -136,10 +191,10 @@ class Cell {
     return row;
   }
 
-  Contest& contest_;
+  Field& field_;
   const CollectivePlan& plan_;
   const Task task_;
-  std::vector<Figures> figures_;
+  std::vector<Series> series_;
 };
 
 }  // namespace
@@ -150,7 +205,15 @@ std::optional<Op> opCalled(const std::string& name) {
   return found == std::end(kOps) ? std::nullopt : std::optional(found->op);
 }
 
-std::vector<CollectiveRow> compareCollectives(Contest& contest, const CollectivePlan& plan,
+std::string opNames() {
+  std::string all;
+  for (const Named& each : kOps) {
+    all += str(all.empty() ? "" : ", ", each.name);
+  }
+  return all;
+}
+
+std::vector<CollectiveRow> compareCollectives(Field& field, const CollectivePlan& plan,
                                               const Tell& tell) {
   std::vector<CollectiveRow> rows;
   for (const std::string& name : plan.ops) {
@@ -160,13 +223,13 @@ std::vector<CollectiveRow> compareCollectives(Contest& contest, const Collective
       sizes = {0};
     }
     for (const std::uint64_t size : sizes) {
-      const auto smallest = sizeof(float) * static_cast<std::uint64_t>(plan.ranks);
-      const bool isCut = op == Op::ALL_GATHER || op == Op::REDUCE_SCATTER || op == Op::ALL_TO_ALL;
-      if (isCut && size < smallest) {
+      const std::uint64_t parts = isCut(op) ? static_cast<std::uint64_t>(plan.ranks) : 1;
+      if (op != Op::BARRIER && size < parts * bytesOf(plan.element)) {
         continue;  // not a number for each rank
       }
       tell(name, size);
-      const std::vector<CollectiveRow> more = Cell(contest, plan, {op, size, 0}).run(name);
+      const Task task{op, size, 0, plan.element, plan.inARow};
+      const std::vector<CollectiveRow> more = Cell(field, plan, task).run(name);
       rows.insert(rows.end(), more.begin(), more.end());
     }
   }

@@ -17,11 +17,14 @@ struct CollectivePlan {
                                       4U << 20U,  16U << 20U, 64U << 20U};
   int ranks = 2;
   std::size_t rounds = 5;
+  Element element = Element::FLOAT32;
+  bool inARow = false;  // not each with data that was just written, but one after the other
 };
 
 /// The figures of one library for one operation and size: medians over the rounds.
 struct CollectiveRow {
-  std::string peer;
+  std::string peer;  // or what the machine can do without any: copy, rmw, flight
+  bool isReference = false;
   std::string op;
   std::uint64_t size = 0;
   double p10 = 0;  // microseconds
@@ -30,7 +33,9 @@ struct CollectiveRow {
   double algorithmGBs = 0;  // size over time
   double busGBs = 0;        // what goes over the slowest link, by the usual formula
   bool isWrong = false;
-  bool isNoisy = false;  // copying memory took more than 15 % longer in one round than in another
+  double spread = 0;     // by how much a reference took longer in one round than in another
+  bool isNoisy = false;  // that was more than 15 %
+  int tries = 1;         // 2: it was more than 40 %, and of two measurements the calmer is kept
   /// Time of this one over that of the first, of the same round: median, least, most.
   std::optional<double> ratio = std::nullopt;
   double ratioLeast = 0;
@@ -39,12 +44,17 @@ struct CollectiveRow {
 
 /// The name of an operation on the command line; nothing for another text.
 std::optional<Op> opCalled(const std::string& name);
+/// All of them, with commas.
+std::string opNames();
 
 using Tell = std::function<void(const std::string& op, std::uint64_t size)>;
 
 /// Measures in interleaved rounds, in an order that rotates; the first contestant is what the
-/// others are compared with. `tell` is called before each operation and size.
-std::vector<CollectiveRow> compareCollectives(Contest& contest, const CollectivePlan& plan,
+/// others are compared with. `tell` is called before each operation and size. Of each first come
+/// the references, which its ranks do in every round: copying as many bytes and changing them in
+/// place, all ranks at once; where those are few, a word from one core to another. Libraries that
+/// have no such elements are left out.
+std::vector<CollectiveRow> compareCollectives(Field& field, const CollectivePlan& plan,
                                               const Tell& tell);
 
 }  // namespace unisono::bench

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <fcntl.h>
+#include <numeric>
 
 #include "unisono/base/error.hpp"
 
@@ -130,10 +132,21 @@ Contest::Start Contest::startOf(std::size_t which) const {
   return start;
 }
 
+std::string Contest::versionOf(std::size_t which) const {
+  const char* const text = board_->version[numbers_.at(which)];
+  return {text, ::strnlen(text, Board::kMostVersion)};
+}
+
+std::uint64_t Contest::preemptionsOf(std::size_t which) const {
+  const std::uint64_t* const counts = board_->preemptions[numbers_.at(which)];
+  return std::accumulate(counts, counts + ranks_, std::uint64_t{0});
+}
+
 Contest::Result Contest::run(std::size_t which, const Task& task) {
   const int number = numbers_.at(which);
   board_->task = task;
   board_->wrong.store(0, std::memory_order_relaxed);
+  board_->lacking.store(0, std::memory_order_relaxed);
   board_->finished.store(0, std::memory_order_relaxed);
   board_->turn[number].fetch_add(1, std::memory_order_acq_rel);
   wakeAll(board_->turn[number]);
@@ -150,7 +163,9 @@ Contest::Result Contest::run(std::size_t which, const Task& task) {
   }
   Result result;
   result.isWrong = board_->wrong.load(std::memory_order_relaxed) > 0;
-  for (std::uint64_t i = 0; i < task.count; ++i) {
+  result.isLacking = board_->lacking.load(std::memory_order_relaxed) > 0;
+  const std::uint64_t times = result.isLacking ? 0 : task.inARow ? 1 : task.count;
+  for (std::uint64_t i = 0; i < times; ++i) {
     std::uint64_t slowest = 0;
     for (int rank = 0; rank < ranks_; ++rank) {
       slowest = std::max(slowest, board_->nanoseconds[rank][i]);

@@ -37,17 +37,33 @@ std::vector<Entrant> findEntrants(const std::vector<std::string>& names, int ran
                                   const std::string& folder, const std::string& scratch,
                                   std::vector<Absentee>& absent);
 
-class Contest {
+/// Those who are compared.
+class Field {
+ public:
+  struct Result {
+    std::vector<double>
+        microseconds;        // of each operation, by the slowest rank; of all in a row one
+    bool isWrong = false;    // some rank got another result
+    bool isLacking = false;  // its library has no such elements: nothing was done
+  };
+
+  virtual ~Field() = default;
+  virtual const std::vector<std::string>& names() const = 0;
+  /// Lets contestant `which` do `task`. Throws DistError when it does not come to an end.
+  virtual Result run(std::size_t which, const Task& task) = 0;
+};
+
+class Contest final : public Field {
  public:
   /// Starts the ranks of all, and waits until they have come up. Those that do not are left out,
   /// with a reason in `absent`.
   Contest(const std::vector<Entrant>& entrants, int ranks, const std::string& scratch,
           std::vector<Absentee>& absent);
-  ~Contest();
+  ~Contest() override;
   Contest(const Contest&) = delete;
   Contest& operator=(const Contest&) = delete;
 
-  const std::vector<std::string>& names() const { return names_; }
+  const std::vector<std::string>& names() const override { return names_; }
 
   /// What it took until all ranks of contestant `which` had come up.
   struct Start {
@@ -55,13 +71,12 @@ class Contest {
     double kibibytesOfRank = 0;  // memory, the average of the ranks; 0: unknown
   };
   Start startOf(std::size_t which) const;
+  /// What its library calls itself.
+  std::string versionOf(std::size_t which) const;
+  /// How often its ranks have lost their cores to somebody else so far.
+  std::uint64_t preemptionsOf(std::size_t which) const;
 
-  struct Result {
-    std::vector<double> microseconds;  // of each operation, by the slowest rank
-    bool isWrong = false;              // some rank got another result
-  };
-  /// Lets contestant `which` do `task`. Throws DistError when it does not come to an end.
-  Result run(std::size_t which, const Task& task);
+  Result run(std::size_t which, const Task& task) override;
 
  private:
   struct Unmap {

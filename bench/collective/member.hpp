@@ -3,6 +3,7 @@
 // Header only, as board.hpp. The loop is the same for all contestants; they differ in Contestant.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
@@ -11,40 +12,51 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <sys/resource.h>
 #include <thread>
 
 #include "bench/collective/board.hpp"
 
 namespace unisono::bench {
 
-/// A library under test, as one rank sees it. All calls return when the operation is over.
+/// A library under test, as one rank sees it. All calls return when the operation is over. Counts
+/// are of the elements that use() was last called with.
 class Contestant {
  public:
   virtual ~Contestant() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// Sums `count` floats of all ranks, in place.
-  virtual void allReduce(float* data, std::size_t count) = 0;
+  /// Its name for itself, and its version.
+  virtual std::string version() const = 0;
+  /// The operations that follow are on such elements; false when it has none.
+  virtual bool use(Element element) = 0;
+  /// Sums `count` elements of all ranks, in place.
+  virtual void allReduce(void* data, std::size_t count) = 0;
+  /// The same, but only rank 0 gets the sum. The others' data is left as it is.
+  virtual void reduce(void* data, std::size_t count) = 0;
   /// From rank 0.
-  virtual void broadcast(float* data, std::size_t count) = 0;
-  /// `count` floats of each rank; `all` has size() times as many.
-  virtual void allGather(const float* mine, float* all, std::size_t count) = 0;
-  /// `all` has size() times `count` floats.
-  virtual void reduceScatter(const float* all, float* part, std::size_t count) = 0;
-  /// `count` floats for each rank.
-  virtual void allToAll(const float* give, float* take, std::size_t count) = 0;
+  virtual void broadcast(void* data, std::size_t count) = 0;
+  /// `count` elements of each rank; `all` has size() times as many.
+  virtual void allGather(const void* mine, void* all, std::size_t count) = 0;
+  /// The same to rank 0.
+  virtual void gather(const void* mine, void* all, std::size_t count) = 0;
+  /// From rank 0: `all` has size() times `count` elements.
+  virtual void scatter(const void* all, void* part, std::size_t count) = 0;
+  virtual void reduceScatter(const void* all, void* part, std::size_t count) = 0;
+  /// `count` elements for each rank.
+  virtual void allToAll(const void* give, void* take, std::size_t count) = 0;
   virtual void barrier() = 0;
-  virtual void send(const float* data, std::size_t count, int to) = 0;
-  virtual void receive(float* data, std::size_t count, int from) = 0;
+  virtual void send(const void* data, std::size_t count, int to) = 0;
+  virtual void receive(void* data, std::size_t count, int from) = 0;
 
   /// Whether threads of its own do the work: then they need the cores while a rank waits.
   virtual bool hasThreads() const { return false; }
 
-  /// Memory for `count` floats.
-  virtual std::shared_ptr<float> allocate(std::size_t count) {
+  /// Memory of so many bytes.
+  virtual std::shared_ptr<std::byte> allocate(std::size_t bytes) {
     constexpr auto kPage = std::align_val_t(4096);
-    return {static_cast<float*>(::operator new(count * sizeof(float), kPage)),
-            [](float* data) { ::operator delete(data, kPage); }};
+    return {static_cast<std::byte*>(::operator new(bytes, kPage)),
+            [](std::byte* data) { ::operator delete(data, kPage); }};
   }
 };
 
@@ -71,6 +83,10 @@ class Member {
     const std::chrono::nanoseconds now = std::chrono::steady_clock::now().time_since_epoch();
     board_.startNs[number_][contestant_.rank()] = static_cast<std::uint64_t>(now.count());
     board_.memoryKib[number_][contestant_.rank()] = memoryKib();
+    if (contestant_.rank() == 0) {
+      std::snprintf(board_.version[number_], Board::kMostVersion, "%s",
+                    contestant_.version().c_str());
+    }
     board_.ready[number_].fetch_add(1, std::memory_order_acq_rel);
     for (;;) {
       const auto start = std::chrono::steady_clock::now();
@@ -85,12 +101,17 @@ class Member {
         return;
       }
       perform(board_.task);
+      board_.preemptions[number_][contestant_.rank()] = preemptions();
       board_.finished.fetch_add(1, std::memory_order_acq_rel);
       wakeAll(board_.finished);
     }
   }
 
  private:
+  static std::uint64_t preemptions() {
+    rusage used{};
+    return ::getrusage(RUSAGE_SELF, &used) == 0 ? static_cast<std::uint64_t>(used.ru_nivcsw) : 0;
+  }
   /// What this process takes of the machine's memory: all of its own, and its part of what it
   /// shares; 0 when the kernel does not tell.
   static std::uint64_t memoryKib() {
@@ -103,58 +124,97 @@ class Member {
     return 0;
   }
 
-  using Buffer = std::shared_ptr<float>;
+  using Buffer = std::shared_ptr<std::byte>;
 
-  Buffer makeBuffer(std::size_t count) {
-    Buffer buffer = contestant_.allocate(count + 1);
-    std::memset(buffer.get(), 0, (count + 1) * sizeof(float));
+  Buffer makeBuffer(std::size_t bytes) {
+    Buffer buffer = contestant_.allocate(bytes + 1);
+    std::memset(buffer.get(), 0, bytes + 1);
     return buffer;
   }
 
   /// What rank `rank` has at `i`: small, so that sums of floats are exact.
-  static float valueOf(int rank, std::size_t i) {
-    return static_cast<float>(static_cast<int>(i % 61) + rank);
-  }
-  void write(float* data, std::size_t count) const {
-    for (std::size_t i = 0; i < count; ++i) {
-      data[i] = valueOf(contestant_.rank(), i);
+  static constexpr std::size_t kPeriod = 61;
+  static double valueOf(int rank, std::size_t i) { return static_cast<double>(i % kPeriod) + rank; }
+  /// Writes all of a vector. Fast: it is done before every operation.
+  void write(std::byte* data, std::size_t count) const {
+    const std::size_t width = bytesOf(element_);
+    const std::size_t first = std::min(count, kPeriod);
+    for (std::size_t i = 0; i < first; ++i) {
+      putElement(element_, data + i * width, valueOf(contestant_.rank(), i));
+    }
+    // Twice as much each time, but by pieces that stay in the cache, as what was written does.
+    for (std::size_t done = first; done < count;) {
+      const std::size_t more = std::min({done, count - done, kPeriod * 64});
+      std::memcpy(data + done * width, data, more * width);
+      done += more;
     }
   }
 
+  static bool isWhole(Op op) {
+    return op != Op::ALL_GATHER && op != Op::REDUCE_SCATTER && op != Op::ALL_TO_ALL &&
+           op != Op::GATHER && op != Op::SCATTER;
+  }
+
   void perform(const Task& task) {
+    if (!contestant_.use(task.element)) {
+      board_.lacking.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
+    element_ = task.element;
+    const std::size_t width = bytesOf(element_);
     const auto ranks = static_cast<std::size_t>(contestant_.size());
-    const std::size_t part = task.bytes / sizeof(float) / ranks;  // where a vector is cut
-    const bool whole =
-        task.op == Op::ALL_REDUCE || task.op == Op::BROADCAST || task.op == Op::PING_PONG;
-    const std::size_t count = whole ? task.bytes / sizeof(float) : part * ranks;
-    const Buffer in = makeBuffer(count);
-    const Buffer out = makeBuffer(count);
+    const std::size_t part = task.bytes / width / ranks;  // where a vector is cut
+    const std::size_t count = isWhole(task.op) ? task.bytes / width : part * ranks;
+    const std::size_t given = isWhole(task.op) ? count : part;
+    const Buffer in = makeBuffer(count * width);
+    const Buffer out = makeBuffer(count * width);
     bool right = true;
-    for (std::uint64_t i = 0; i < task.count; ++i) {
+    for (std::uint64_t i = 0; i < (task.inARow ? 1 : task.count); ++i) {
       write(in.get(), count);
-      meet(board_, crowded_);
-      const auto start = std::chrono::steady_clock::now();
-      run(task.op, in.get(), out.get(), whole ? count : part);
-      const auto end = std::chrono::steady_clock::now();
       board_.nanoseconds[contestant_.rank()][i] =
-          static_cast<std::uint64_t>(std::chrono::nanoseconds(end - start).count());
+          timed([&] { run(task.op, in.get(), out.get(), given); });
       if (i == 0 || i + 1 == task.count) {
         right = check(task.op, in.get(), out.get(), count) && right;
       }
+    }
+    if (task.inARow) {
+      std::memset(in.get(), 0, count * width);  // sums that stay what they are
+      const std::uint64_t all = timed([&] {
+        for (std::uint64_t i = 0; i < task.count; ++i) {
+          run(task.op, in.get(), out.get(), given);
+        }
+      });
+      board_.nanoseconds[contestant_.rank()][0] = all / std::max<std::uint64_t>(task.count, 1);
     }
     if (!right) {
       board_.wrong.fetch_add(1, std::memory_order_relaxed);
     }
   }
 
-  void run(Op op, float* in, float* out, std::size_t count) {
+  /// Nanoseconds of `body`, which all ranks begin together.
+  template <typename Body>
+  std::uint64_t timed(Body body) {
+    meet(board_, crowded_);
+    const auto start = std::chrono::steady_clock::now();
+    body();
+    const auto end = std::chrono::steady_clock::now();
+    return static_cast<std::uint64_t>(std::chrono::nanoseconds(end - start).count());
+  }
+
+  void run(Op op, std::byte* in, std::byte* out, std::size_t count) {
     switch (op) {
       case Op::ALL_REDUCE:
         return contestant_.allReduce(in, count);
+      case Op::REDUCE:
+        return contestant_.reduce(in, count);
       case Op::BROADCAST:
         return contestant_.broadcast(in, count);
       case Op::ALL_GATHER:
         return contestant_.allGather(in, out, count);
+      case Op::GATHER:
+        return contestant_.gather(in, out, count);
+      case Op::SCATTER:
+        return contestant_.scatter(in, out, count);
       case Op::REDUCE_SCATTER:
         return contestant_.reduceScatter(in, out, count);
       case Op::ALL_TO_ALL:
@@ -163,12 +223,19 @@ class Member {
         return contestant_.barrier();
       case Op::PING_PONG:
         return pingPong(in, out, count);
+      case Op::COPY:
+        std::memcpy(out, in, count * bytesOf(element_));
+        return;
+      case Op::READ_MODIFY:
+        return change(in, count * bytesOf(element_));
+      case Op::LINE_FLIGHT:
+        return fly();
       case Op::QUIT:
         return;
     }
   }
 
-  void pingPong(float* in, float* out, std::size_t count) {
+  void pingPong(std::byte* in, std::byte* out, std::size_t count) {
     if (contestant_.rank() == 0) {
       contestant_.send(in, count, 1);
       contestant_.receive(out, count, 1);
@@ -178,40 +245,85 @@ class Member {
     }
   }
 
-  bool check(Op op, const float* in, const float* out, std::size_t count) const {
+  /// Reads and writes every byte once.
+  static void change(std::byte* data, std::size_t bytes) {
+    using Wide __attribute__((vector_size(32), aligned(1), may_alias)) = std::uint8_t;
+    for (std::size_t i = 0; i + sizeof(Wide) <= bytes; i += sizeof(Wide)) {
+      auto* const wide = reinterpret_cast<Wide*>(data + i);
+      *wide += 1;
+    }
+  }
+
+  /// A word to the other core and back, of which half is one flight.
+  void fly() {
+    const int me = contestant_.rank();
+    if (me > 1) {
+      return;
+    }
+    const auto await = [&](const std::atomic<std::uint32_t>& word, std::uint32_t wanted) {
+      for (int looks = 0; word.load(std::memory_order_acquire) != wanted; ++looks) {
+        if (crowded_ || looks > 20'000) {  // as in meet()
+          ::sched_yield();
+        }
+      }
+    };
+    std::atomic<std::uint32_t>& there = board_.flight[0];
+    std::atomic<std::uint32_t>& back = board_.flight[1];
+    const std::uint32_t next = (me == 0 ? there : back).load(std::memory_order_relaxed) + 1;
+    if (me == 0) {
+      there.store(next, std::memory_order_release);
+      await(back, next);
+    } else {
+      await(there, next);
+      back.store(next, std::memory_order_release);
+    }
+  }
+
+  bool check(Op op, const std::byte* in, const std::byte* out, std::size_t count) const {
     const int ranks = contestant_.size();
     const int me = contestant_.rank();
     const std::size_t part = count / static_cast<std::size_t>(ranks);
-    const auto all = static_cast<float>(ranks);
-    const float numbers = all * (all - 1) / 2;  // the sum of all ranks
-    const auto each = [&](const float* data, std::size_t many, auto right) {
+    const std::size_t before = static_cast<std::size_t>(me) * part;
+    const auto all = static_cast<double>(ranks);
+    const double numbers = all * (all - 1) / 2;  // the sum of all ranks
+    const auto sum = [&](std::size_t i) { return all * valueOf(0, i) + numbers; };
+    const auto each = [&](const std::byte* data, std::size_t many, auto right) {
       for (std::size_t i = 0; i < many; ++i) {
-        if (data[i] != right(i)) {
+        if (!isSame(element_, getElement(element_, data + i * bytesOf(element_)), right(i))) {
           return false;
         }
       }
       return true;
     };
+    const auto collected = [&](std::size_t i) {
+      return valueOf(static_cast<int>(i / part), i % part);
+    };
     switch (op) {
       case Op::ALL_REDUCE:
-        return each(in, count, [&](std::size_t i) { return all * valueOf(0, i) + numbers; });
+        return each(in, count, sum);
+      case Op::REDUCE:
+        return me != 0 || each(in, count, sum);
       case Op::BROADCAST:
         return each(in, count, [&](std::size_t i) { return valueOf(0, i); });
       case Op::ALL_GATHER:
-        return each(out, count,
-                    [&](std::size_t i) { return valueOf(static_cast<int>(i / part), i % part); });
+        return each(out, count, collected);
+      case Op::GATHER:
+        return me != 0 || each(out, count, collected);
+      case Op::SCATTER:
+        return each(out, part, [&](std::size_t i) { return valueOf(0, before + i); });
       case Op::REDUCE_SCATTER:
-        return each(out, part, [&](std::size_t i) {
-          return all * valueOf(0, static_cast<std::size_t>(me) * part + i) + numbers;
-        });
+        return each(out, part, [&](std::size_t i) { return sum(before + i); });
       case Op::ALL_TO_ALL:
         return each(out, count, [&](std::size_t i) {
-          return valueOf(static_cast<int>(i / part),
-                         static_cast<std::size_t>(me) * part + i % part);
+          return valueOf(static_cast<int>(i / part), before + i % part);
         });
       case Op::PING_PONG:
         return me > 1 || each(out, count, [&](std::size_t i) { return valueOf(0, i); });
+      case Op::COPY:
+        return each(out, count, [&](std::size_t i) { return valueOf(me, i); });
       case Op::BARRIER:
+      case Op::READ_MODIFY:
+      case Op::LINE_FLIGHT:
       case Op::QUIT:
         break;
     }
@@ -222,6 +334,7 @@ class Member {
   Board& board_;
   const int number_;
   const bool crowded_;
+  Element element_ = Element::FLOAT32;
 };
 
 /// The main() of a contestant's rank.

@@ -116,7 +116,10 @@ class Panel {
 
 }  // namespace
 
-std::string drawTimes(const std::vector<CollectiveRow>& rows, const std::string& caption) {
+std::string drawTimes(const std::vector<CollectiveRow>& all, const std::string& caption) {
+  std::vector<CollectiveRow> rows;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(rows),
+               [](const CollectiveRow& row) { return !row.isReference; });
   const auto peers = distinct(rows, [](const auto& row) { return row.peer; });
   const auto ops = distinct(rows, [](const auto& row) { return row.op; });
   const std::size_t lines = (ops.size() + 1) / 2;

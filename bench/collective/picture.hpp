@@ -8,7 +8,7 @@
 
 namespace unisono::bench {
 
-/// `caption` stands below: where the figures come from.
-std::string drawTimes(const std::vector<CollectiveRow>& rows, const std::string& caption);
+/// `caption` stands below: where the figures come from. Without the references.
+std::string drawTimes(const std::vector<CollectiveRow>& all, const std::string& caption);
 
 }  // namespace unisono::bench

@@ -6,12 +6,17 @@
 #include <gloo/alltoall.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
+#include <gloo/config.h>
+#include <gloo/gather.h>
 #include <gloo/math.h>
+#include <gloo/reduce.h>
 #include <gloo/reduce_scatter.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/rendezvous/prefix_store.h>
+#include <gloo/scatter.h>
 #include <gloo/transport/tcp/device.h>
+#include <gloo/types.h>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +29,9 @@ int numberFrom(const char* variable) {
   const char* text = std::getenv(variable);
   return text == nullptr ? 0 : std::atoi(text);
 }
+
+using unisono::bench::bytesOf;
+using unisono::bench::Element;
 
 class GlooRank final : public unisono::bench::Contestant {
  public:
@@ -38,60 +46,142 @@ class GlooRank final : public unisono::bench::Contestant {
   bool hasThreads() const override { return true; }
   int rank() const override { return context_->rank; }
   int size() const override { return context_->size; }
-  void allReduce(float* data, std::size_t count) override {
-    gloo::AllreduceOptions options(context_);
-    options.setOutput(data, count);
-    options.setReduceFunction(
-        static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::sum<float>));
-    gloo::allreduce(options);
+  std::string version() const override {
+    return "Gloo " + std::to_string(GLOO_VERSION_MAJOR) + "." + std::to_string(GLOO_VERSION_MINOR) +
+           "." + std::to_string(GLOO_VERSION_PATCH);
   }
-  void broadcast(float* data, std::size_t count) override {
-    gloo::BroadcastOptions options(context_);
-    options.setOutput(data, count);
-    options.setRoot(0);
-    gloo::broadcast(options);
+  bool use(Element element) override {
+    element_ = element;
+    return element != Element::BFLOAT16;
   }
-  void allGather(const float* mine, float* all, std::size_t count) override {
-    gloo::AllgatherOptions options(context_);
-    options.setInput(const_cast<float*>(mine), count);
-    options.setOutput(all, count * static_cast<std::size_t>(size()));
-    gloo::allgather(options);
+  void allReduce(void* data, std::size_t count) override {
+    typed([&](auto zero) {
+      gloo::AllreduceOptions options(context_);
+      options.setOutput(as(data, zero), count);
+      options.setReduceFunction(sumOf(zero));
+      gloo::allreduce(options);
+    });
   }
-  void reduceScatter(const float* all, float* part, std::size_t count) override {
+  void reduce(void* data, std::size_t count) override {
+    typed([&](auto zero) {
+      gloo::ReduceOptions options(context_);
+      options.setOutput(as(data, zero), count);
+      options.setReduceFunction(sumOf(zero));
+      options.setRoot(0);
+      gloo::reduce(options);
+    });
+  }
+  void broadcast(void* data, std::size_t count) override {
+    typed([&](auto zero) {
+      gloo::BroadcastOptions options(context_);
+      options.setOutput(as(data, zero), count);
+      options.setRoot(0);
+      gloo::broadcast(options);
+    });
+  }
+  void allGather(const void* mine, void* all, std::size_t count) override {
+    typed([&](auto zero) {
+      gloo::AllgatherOptions options(context_);
+      options.setInput(as(mine, zero), count);
+      options.setOutput(as(all, zero), count * ranks());
+      gloo::allgather(options);
+    });
+  }
+  void gather(const void* mine, void* all, std::size_t count) override {
+    typed([&](auto zero) {
+      gloo::GatherOptions options(context_);
+      options.setInput(as(mine, zero), count);
+      if (rank() == 0) {
+        options.setOutput(as(all, zero), count * ranks());
+      }
+      options.setRoot(0);
+      gloo::gather(options);
+    });
+  }
+  void scatter(const void* all, void* part, std::size_t count) override {
+    typed([&](auto zero) {
+      gloo::ScatterOptions options(context_);
+      if (rank() == 0) {
+        std::vector<decltype(zero)*> parts;
+        for (std::size_t i = 0; i < ranks(); ++i) {
+          parts.push_back(as(all, zero) + i * count);
+        }
+        options.setInputs(parts, count);
+      }
+      options.setOutput(as(part, zero), count);
+      options.setRoot(0);
+      gloo::scatter(options);
+    });
+  }
+  void reduceScatter(const void* all, void* part, std::size_t count) override {
     // Works in place, with the result at the front.
-    const std::size_t whole = count * static_cast<std::size_t>(size());
-    scratch_.assign(all, all + whole);
-    gloo::ReduceScatterHalvingDoubling<float> algorithm(
-        context_, {scratch_.data()}, static_cast<int>(whole),
-        std::vector<int>(static_cast<std::size_t>(size()), static_cast<int>(count)));
-    algorithm.run();
-    std::copy(scratch_.begin(), scratch_.begin() + static_cast<std::ptrdiff_t>(count), part);
+    const std::size_t whole = count * ranks();
+    const auto* const from = static_cast<const std::byte*>(all);
+    scratch_.assign(from, from + whole * bytesOf(element_));
+    typed([&](auto zero) {
+      gloo::ReduceScatterHalvingDoubling<decltype(zero)> algorithm(
+          context_, {as(scratch_.data(), zero)}, static_cast<int>(whole),
+          std::vector<int>(ranks(), static_cast<int>(count)));
+      algorithm.run();
+    });
+    std::memcpy(part, scratch_.data(), count * bytesOf(element_));
   }
-  void allToAll(const float* give, float* take, std::size_t count) override {
-    const std::size_t whole = count * static_cast<std::size_t>(size());
-    gloo::AlltoallOptions options(context_);
-    options.setInput(const_cast<float*>(give), whole);
-    options.setOutput(take, whole);
-    gloo::alltoall(options);
+  void allToAll(const void* give, void* take, std::size_t count) override {
+    typed([&](auto zero) {
+      gloo::AlltoallOptions options(context_);
+      options.setInput(as(give, zero), count * ranks());
+      options.setOutput(as(take, zero), count * ranks());
+      gloo::alltoall(options);
+    });
   }
   void barrier() override {
     gloo::BarrierOptions options(context_);
     gloo::barrier(options);
   }
-  void send(const float* data, std::size_t count, int to) override {
-    auto buffer = context_->createUnboundBuffer(const_cast<float*>(data), count * sizeof(float));
+  void send(const void* data, std::size_t count, int to) override {
+    auto buffer = context_->createUnboundBuffer(const_cast<void*>(data), count * bytesOf(element_));
     buffer->send(to, 1);
     buffer->waitSend();
   }
-  void receive(float* data, std::size_t count, int from) override {
-    auto buffer = context_->createUnboundBuffer(data, count * sizeof(float));
+  void receive(void* data, std::size_t count, int from) override {
+    auto buffer = context_->createUnboundBuffer(data, count * bytesOf(element_));
     buffer->recv(from, 1);
     buffer->waitRecv();
   }
 
  private:
+  std::size_t ranks() const { return static_cast<std::size_t>(size()); }
+
+  /// Calls `body` with a zero of the type that is used.
+  template <typename Body>
+  void typed(Body body) {
+    switch (element_) {
+      case Element::FLOAT32:
+        return body(float{});
+      case Element::FLOAT64:
+        return body(double{});
+      case Element::FLOAT16:
+        return body(gloo::float16{});
+      case Element::INT32:
+        return body(std::int32_t{});
+      case Element::INT64:
+        return body(std::int64_t{});
+      case Element::BFLOAT16:
+        break;  // use() has said so
+    }
+  }
+  template <typename T>
+  static T* as(const void* data, T /*zero*/) {
+    return static_cast<T*>(const_cast<void*>(data));
+  }
+  template <typename T>
+  static auto sumOf(T /*zero*/) {
+    return static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::sum<T>);
+  }
+
   std::shared_ptr<gloo::rendezvous::Context> context_;
-  std::vector<float> scratch_;
+  std::vector<std::byte> scratch_;
+  Element element_ = Element::FLOAT32;
 };
 
 }  // namespace

@@ -5,6 +5,8 @@
 
 namespace {
 
+using unisono::bench::Element;
+
 class MpiRank final : public unisono::bench::Contestant {
  public:
   MpiRank() {
@@ -13,33 +15,73 @@ class MpiRank final : public unisono::bench::Contestant {
   }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  void allReduce(float* data, std::size_t count) override {
-    MPI_Allreduce(MPI_IN_PLACE, data, length(count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  std::string version() const override {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+    int length = 0;
+    MPI_Get_library_version(text, &length);
+    std::string whole(text);
+    whole.resize(std::min(whole.size(), whole.find_first_of(",\n")));
+    std::replace(whole.begin(), whole.end(), '\t', ' ');
+    return whole;
   }
-  void broadcast(float* data, std::size_t count) override {
-    MPI_Bcast(data, length(count), MPI_FLOAT, 0, MPI_COMM_WORLD);
+  bool use(Element element) override {
+    switch (element) {
+      case Element::FLOAT32:
+        type_ = MPI_FLOAT;
+        return true;
+      case Element::FLOAT64:
+        type_ = MPI_DOUBLE;
+        return true;
+      case Element::INT32:
+        type_ = MPI_INT32_T;
+        return true;
+      case Element::INT64:
+        type_ = MPI_INT64_T;
+        return true;
+      case Element::FLOAT16:
+      case Element::BFLOAT16:
+        break;
+    }
+    return false;
   }
-  void allGather(const float* mine, float* all, std::size_t count) override {
-    MPI_Allgather(mine, length(count), MPI_FLOAT, all, length(count), MPI_FLOAT, MPI_COMM_WORLD);
+  void allReduce(void* data, std::size_t count) override {
+    MPI_Allreduce(MPI_IN_PLACE, data, length(count), type_, MPI_SUM, MPI_COMM_WORLD);
   }
-  void reduceScatter(const float* all, float* part, std::size_t count) override {
-    MPI_Reduce_scatter_block(all, part, length(count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  void reduce(void* data, std::size_t count) override {
+    MPI_Reduce(rank_ == 0 ? MPI_IN_PLACE : data, rank_ == 0 ? data : nullptr, length(count), type_,
+               MPI_SUM, 0, MPI_COMM_WORLD);
   }
-  void allToAll(const float* give, float* take, std::size_t count) override {
-    MPI_Alltoall(give, length(count), MPI_FLOAT, take, length(count), MPI_FLOAT, MPI_COMM_WORLD);
+  void broadcast(void* data, std::size_t count) override {
+    MPI_Bcast(data, length(count), type_, 0, MPI_COMM_WORLD);
+  }
+  void allGather(const void* mine, void* all, std::size_t count) override {
+    MPI_Allgather(mine, length(count), type_, all, length(count), type_, MPI_COMM_WORLD);
+  }
+  void gather(const void* mine, void* all, std::size_t count) override {
+    MPI_Gather(mine, length(count), type_, all, length(count), type_, 0, MPI_COMM_WORLD);
+  }
+  void scatter(const void* all, void* part, std::size_t count) override {
+    MPI_Scatter(all, length(count), type_, part, length(count), type_, 0, MPI_COMM_WORLD);
+  }
+  void reduceScatter(const void* all, void* part, std::size_t count) override {
+    MPI_Reduce_scatter_block(all, part, length(count), type_, MPI_SUM, MPI_COMM_WORLD);
+  }
+  void allToAll(const void* give, void* take, std::size_t count) override {
+    MPI_Alltoall(give, length(count), type_, take, length(count), type_, MPI_COMM_WORLD);
   }
   void barrier() override { MPI_Barrier(MPI_COMM_WORLD); }
-  void send(const float* data, std::size_t count, int to) override {
-    MPI_Send(data, length(count), MPI_FLOAT, to, 0, MPI_COMM_WORLD);
+  void send(const void* data, std::size_t count, int to) override {
+    MPI_Send(data, length(count), type_, to, 0, MPI_COMM_WORLD);
   }
-  void receive(float* data, std::size_t count, int from) override {
-    MPI_Recv(data, length(count), MPI_FLOAT, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  void receive(void* data, std::size_t count, int from) override {
+    MPI_Recv(data, length(count), type_, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   }
 
  private:
   static int length(std::size_t count) { return static_cast<int>(count); }
   int rank_ = 0;
   int size_ = 1;
+  MPI_Datatype type_ = MPI_FLOAT;
 };
 
 }  // namespace

@@ -7,46 +7,112 @@
 
 namespace {
 
+using unisono::DType;
 using unisono::Tensor;
+using unisono::bench::Element;
+
+DType typeOf(Element element) {
+  switch (element) {
+    case Element::FLOAT32:
+      return DType::FLOAT32;
+    case Element::FLOAT64:
+      return DType::FLOAT64;
+    case Element::FLOAT16:
+      return DType::FLOAT16;
+    case Element::BFLOAT16:
+      return DType::BFLOAT16;
+    case Element::INT32:
+      return DType::INT32;
+    case Element::INT64:
+      return DType::INT64;
+  }
+  return DType::FLOAT32;
+}
 
 class UnisonoRank final : public unisono::bench::Contestant {
  public:
   explicit UnisonoRank(bool registered) : registered_(registered) {}
   int rank() const override { return world_.rank(); }
   int size() const override { return world_.size(); }
-  void allReduce(float* data, std::size_t count) override {
-    world_.allReduce(std::span(data, count));
+  std::string version() const override { return "unisono " UNISONO_VERSION_STRING; }
+  bool use(Element element) override {
+    type_ = typeOf(element);
+    return true;
   }
-  void broadcast(float* data, std::size_t count) override {
-    world_.broadcast(std::span(data, count));
+  void allReduce(void* data, std::size_t count) override {
+    with(data, count, [this](const auto& values) { world_.allReduce(values); });
   }
-  void allGather(const float* mine, float* all, std::size_t count) override {
-    world_.allGather(std::span(mine, count), std::span(all, count * ranks()));
+  void reduce(void* data, std::size_t count) override {
+    with(data, count, [this](const auto& values) { world_.reduce(values); });
   }
-  void reduceScatter(const float* all, float* part, std::size_t count) override {
-    world_.reduceScatter(std::span(all, count * ranks()), std::span(part, count));
+  void broadcast(void* data, std::size_t count) override {
+    with(data, count, [this](const auto& values) { world_.broadcast(values); });
   }
-  void allToAll(const float* give, float* take, std::size_t count) override {
-    world_.allToAll(std::span(give, count * ranks()), std::span(take, count * ranks()));
+  void allGather(const void* mine, void* all, std::size_t count) override {
+    with(mine, count, all, count * ranks(),
+         [this](const auto& in, const auto& out) { world_.allGather(in, out); });
+  }
+  void gather(const void* mine, void* all, std::size_t count) override {
+    with(mine, count, [&](const auto& in) { world_.gather(in, parts(all, count)); });
+  }
+  void scatter(const void* all, void* part, std::size_t count) override {
+    with(part, count, [&](const auto& out) { world_.scatter(parts(all, count), out); });
+  }
+  void reduceScatter(const void* all, void* part, std::size_t count) override {
+    with(all, count * ranks(), part, count,
+         [this](const auto& in, const auto& out) { world_.reduceScatter(in, out); });
+  }
+  void allToAll(const void* give, void* take, std::size_t count) override {
+    with(give, count * ranks(), take, count * ranks(),
+         [this](const auto& in, const auto& out) { world_.allToAll(in, out); });
   }
   void barrier() override { world_.barrier(); }
-  void send(const float* data, std::size_t count, int to) override {
-    world_.send(std::span(data, count), to);
+  void send(const void* data, std::size_t count, int to) override {
+    with(data, count, [&](const auto& values) { world_.send(values, to); });
   }
-  void receive(float* data, std::size_t count, int from) override {
-    world_.recv(std::span(data, count), from);
+  void receive(void* data, std::size_t count, int from) override {
+    with(data, count, [&](const auto& values) { world_.recv(values, from); });
   }
-  std::shared_ptr<float> allocate(std::size_t count) override {
+  std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
     if (!registered_) {
-      return Contestant::allocate(count);
+      return Contestant::allocate(bytes);
     }
-    const auto tensor = std::make_shared<Tensor>(world_.allocate(static_cast<std::int64_t>(count)));
-    return {tensor, tensor->dataAs<float>()};
+    const auto tensor =
+        std::make_shared<Tensor>(world_.allocate(static_cast<std::int64_t>(bytes), DType::UINT8));
+    return {tensor, tensor->dataAs<std::byte>()};
   }
 
  private:
   std::size_t ranks() const { return static_cast<std::size_t>(world_.size()); }
+  static std::span<float> floats(const void* data, std::size_t count) {
+    return {static_cast<float*>(const_cast<void*>(data)), count};
+  }
+  Tensor tensor(const void* data, std::size_t count) const {
+    return {const_cast<void*>(data), type_, unisono::Dims{static_cast<std::int64_t>(count)}};
+  }
+  /// Floats as programs usually have them, the others as tensors.
+  template <typename Call>
+  void with(const void* data, std::size_t count, Call call) const {
+    type_ == DType::FLOAT32 ? call(floats(data, count)) : call(tensor(data, count));
+  }
+  template <typename Call>
+  void with(const void* in, std::size_t inCount, const void* out, std::size_t outCount,
+            Call call) const {
+    type_ == DType::FLOAT32 ? call(floats(in, inCount), floats(out, outCount))
+                            : call(tensor(in, inCount), tensor(out, outCount));
+  }
+  /// Of the root; the others have none.
+  std::vector<Tensor> parts(const void* all, std::size_t count) const {
+    std::vector<Tensor> list;
+    for (std::size_t i = 0; rank() == 0 && i < ranks(); ++i) {
+      list.push_back(tensor(
+          static_cast<const std::byte*>(all) + i * count * unisono::elementSize(type_), count));
+    }
+    return list;
+  }
+
   const bool registered_;
+  DType type_ = DType::FLOAT32;
   unisono::Group world_ = unisono::init();
 };
 
