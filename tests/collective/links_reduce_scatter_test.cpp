@@ -111,7 +111,7 @@ TEST_P(LinksReduceScatterTest, ToItsOwnerABlockIsReducedInTheOrderOfRanksAndRoun
 }
 
 TEST_P(LinksReduceScatterTest, OnARingItsOwnerComesLast) {
-  const auto ranges = rangesOf([](int) { return 37; }, n_, 4);
+  const auto ranges = rangesOf([](int) { return std::size_t{37}; }, n_, 4);
   const auto all = ofEveryRank(n_, [&](int rank) {
     return samples(DType::FLOAT32, ranges.back().end() / 4, static_cast<unsigned>(rank) + 27);
   });

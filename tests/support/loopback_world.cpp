@@ -133,7 +133,7 @@ class LoopbackWorld::Rank final : public Communicator {
     for (std::size_t i = 0; i < out.size(); ++i) {
       offer(out[i], taken[i]);
     }
-    const auto ready = [&] {
+    const auto ready = [&]() UNISONO_NO_ANALYSIS {
       if (shared_.cause) {
         return true;
       }

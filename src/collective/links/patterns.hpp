@@ -51,8 +51,9 @@ struct Cube {
   int rank;
   int size;
 
-  int corners() const noexcept { return static_cast<int>(std::bit_floor(unsigned(size))); }
-  int dimensions() const noexcept { return std::bit_width(unsigned(size)) - 1; }
+  int corners() const noexcept {
+    return static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
+  }
   bool isPaired() const noexcept { return rank < 2 * (size - corners()); }
   /// Whether another rank stands for this one.
   bool isGuest() const noexcept { return isPaired() && rank % 2 == 1; }
@@ -82,10 +83,5 @@ struct Tree {
     return distance < span() && place() + distance < size;
   }
 };
-
-/// In how many steps of doubling one reaches all of `ranks`.
-inline int doublings(int ranks) noexcept {
-  return std::bit_width(static_cast<unsigned>(ranks - 1));
-}
 
 }  // namespace unisono::links
