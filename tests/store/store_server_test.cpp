@@ -1,4 +1,5 @@
 // The real servers, over real connections; everything is promised for both.
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -120,6 +121,39 @@ TEST_P(StoreServerTest, EndsTheConnectionToAHostThatIsGone) {
   EXPECT_TRUE(other.served());
   server.reset();
   EXPECT_THAT(linesWith(log, "acknowledged nothing for"), SizeIs(1));
+}
+
+TEST_P(StoreServerTest, OthersAreServedBetweenRequestsThatTakeLong) {
+  constexpr int kClients = 10;
+  constexpr int kRequests = 4;
+  start();
+  RawClient modest = connect();
+  std::atomic<int> busy{kClients};
+  std::vector<std::jthread> greedy;
+  for (int i = 0; i < kClients; ++i) {
+    greedy.emplace_back([&, i, client = connect()]() mutable {
+      std::vector<std::string> keys;
+      for (int k = 0; k < 20'000; ++k) {
+        keys.push_back(str("/", i, "/", k));
+      }
+      std::string all;
+      for (int request = 0; request < kRequests; ++request) {
+        all += req(Query::WAIT).keys(keys).bytes();
+        all += req(Query::CANCEL_WAIT).bytes();
+      }
+      EXPECT_TRUE(client.send(all));
+      EXPECT_EQ(client.receive(kRequests).size(), std::size_t{kRequests});
+      --busy;
+    });
+  }
+  int served = 0;
+  while (busy.load() > 0 && modest.served()) {
+    ++served;
+  }
+
+  // Without turns it would be one answer for all of them at a time.
+  EXPECT_GE(served, 2 * kClients);
+  EXPECT_EQ(busy.load(), 0);
 }
 
 TEST_P(StoreServerTest, ClosesWhoSaysNothingOrStopsInTheMiddle) {

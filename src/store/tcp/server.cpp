@@ -31,7 +31,8 @@ UNISONO_KNOB(std::string, kBind, "UNISONO_STORE_BIND", "auto",
 constexpr std::size_t kReadSize = 64 * 1024;
 constexpr int kReadsPerTurn = 4;  // then the others have their turn
 constexpr int kAcceptsPerTurn = 256;
-constexpr std::size_t kFlushes = 1024;  // replies sent before the loop looks at requests again
+constexpr Milliseconds kFlushTime(5);                // then the loop looks at requests again
+constexpr Milliseconds kLongService(1);              // who took more has to let others go first
 constexpr std::uint64_t kHeldReplies = 1024 * 1024;  // with more, nothing waits for the turn's end
 constexpr Milliseconds kTick(100);
 constexpr std::size_t kLooksPerTick = 256;  // at connections whose host may be gone
@@ -98,7 +99,8 @@ class StoreServer::Loop {
     Loop& loop;
     ConnectionId id;
     UniqueFd fd;
-    bool deaf = false;  // takes no replies any more; what it sent before is still to be done
+    bool deaf = false;     // takes no replies any more; what it sent before is still to be done
+    bool resting = false;  // is not read from until its turn comes, see rest()
   };
 
   void accept(int listenFd) noexcept;
@@ -108,8 +110,13 @@ class StoreServer::Loop {
   void resumeAccepting();
   void serve(Client& client, bool readable, bool writable) noexcept;
   bool receive(Client& client);
+  void rest(Client& client);
+  void endTurn();
+  void endOneRest();
+  void takeAnotherTurn();
   void flushTouched();
   void flush(Client& client);
+  void changeInterest(Client& client);
   void tryFlush(Client& client) noexcept;
   void drop(ConnectionId id) noexcept;
   void tick();
@@ -124,7 +131,8 @@ class StoreServer::Loop {
   std::deque<Door> doors_;
   std::unordered_map<ConnectionId, Client> clients_;
   std::size_t nextLook_ = 0;  // a bucket of clients_
-  bool flushPosted_ = false;
+  std::deque<ConnectionId> resting_;
+  bool turnPosted_ = false;
   ConnectionId lastId_ = 0;
   ReserveFd reserve_;
   TimePoint acceptAgain_{};
@@ -154,7 +162,7 @@ StoreServer::Loop::Loop(Listener listener, std::unique_ptr<Reactor> reactor,
   reactor_.startTicks(kTick, [this] { tick(); });
   // First all that is ready is read, then all answers are sent: with many requests in flight that
   // is faster than to go back and forth.
-  reactor_.atTurnEnd([this] { flushTouched(); });
+  reactor_.atTurnEnd([this] { endTurn(); });
 }
 
 void StoreServer::Loop::accept(int listenFd) noexcept {
@@ -233,8 +241,11 @@ void StoreServer::Loop::resumeAccepting() {
 void StoreServer::Loop::serve(Client& client, bool readable, bool writable) noexcept {
   const ConnectionId id = client.id;
   try {
+    const TimePoint start = systemClock().now();
     if (readable && !receive(client)) {
       drop(id);
+    } else if (readable && systemClock().now() - start > kLongService) {
+      rest(client);
     } else if (writable) {
       flush(client);
     }
@@ -266,9 +277,47 @@ bool StoreServer::Loop::receive(Client& client) {
   return true;
 }
 
-/// Sends the replies of everybody who has some; of very many only so many at a time.
+/// A few bytes can ask for much, as a wait for very many keys does. Of those whose requests take
+/// long one is served in a turn, or a handful of them would leave next to nothing to all others.
+void StoreServer::Loop::rest(Client& client) {
+  if (!client.resting) {
+    resting_.push_back(client.id);
+    client.resting = true;
+  }
+  changeInterest(client);
+}
+
+void StoreServer::Loop::endTurn() {
+  flushTouched();
+  endOneRest();
+}
+
+void StoreServer::Loop::endOneRest() {
+  for (bool found = false; !found && !resting_.empty();) {
+    const auto client = clients_.find(resting_.front());
+    resting_.pop_front();
+    found = client != clients_.end();
+    if (found) {
+      client->second.resting = false;
+      changeInterest(client->second);
+    }
+  }
+  if (!resting_.empty()) {
+    takeAnotherTurn();
+  }
+}
+
+/// Also if nothing happens: the end of that turn goes on with what the end of this one left.
+void StoreServer::Loop::takeAnotherTurn() {
+  if (!turnPosted_) {
+    reactor_.post([this] { turnPosted_ = false; });
+    turnPosted_ = true;
+  }
+}
+
+/// Sends the replies of everybody who has some; of very many only some at a time.
 void StoreServer::Loop::flushTouched() {
-  for (std::size_t done = 0; done < kFlushes; ++done) {
+  for (const Deadline end = Deadline::after(kFlushTime); !end.expired();) {
     const std::optional<ConnectionId> next = core_.nextTouched();  // closing one may touch others
     if (!next) {
       return;
@@ -278,10 +327,7 @@ void StoreServer::Loop::flushTouched() {
       tryFlush(found->second);
     }
   }
-  if (!flushPosted_) {
-    reactor_.post([this] { flushPosted_ = false; });  // the end of that turn goes on
-    flushPosted_ = true;
-  }
+  takeAnotherTurn();
 }
 
 /// How many of `bytes` need not be kept: those that the kernel took, or all when nobody wants them.
@@ -306,8 +352,13 @@ void StoreServer::Loop::flush(Client& client) {
     drop(id);
     return;
   }
-  reactor_.change(client.fd.get(),
-                  {.read = core_.wantsRead(id), .write = !core_.unsent(id).empty()});
+  changeInterest(client);
+}
+
+void StoreServer::Loop::changeInterest(Client& client) {
+  reactor_.role.assertHeld();
+  reactor_.change(client.fd.get(), {.read = !client.resting && core_.wantsRead(client.id),
+                                    .write = !core_.unsent(client.id).empty()});
 }
 
 void StoreServer::Loop::tryFlush(Client& client) noexcept {
