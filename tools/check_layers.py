@@ -37,6 +37,9 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
 # Folders that are no rooms, and who may include from them: "bench/histogram.hpp".
 NAMED_BY_USERS = {"bench": ("bench", "cli", "tests"), "fuzz": ("fuzz",)}
 
+# Where fuzz targets may include from, beside the rooms.
+BESIDE_FUZZ = ("tests", "cli")
+
 STANDARD = frozenset(
     """
     algorithm any array atomic barrier bit bitset charconv chrono codecvt compare complex concepts
@@ -197,8 +200,8 @@ class Layers:
         users = NAMED_BY_USERS.get(room)
         if users is not None:
             known = place[0] in users and (self.root / name).is_file()
-        elif place[0] == "fuzz":  # uses what the tests have, too
-            known = known or (self.root / "tests" / name).is_file()
+        elif place[0] == "fuzz":  # uses what the tests and the program have, too
+            known = known or any((self.root / folder / name).is_file() for folder in BESIDE_FUZZ)
         return "" if known else f'"{name}" is neither in a room nor below {place[0]}/'
 
     def _dep_problem(self, here: str, there: str, name: str) -> str:

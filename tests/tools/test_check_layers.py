@@ -69,6 +69,14 @@ def test_bindings_may_use_every_room_and_nanobind(tree: MakeTree) -> None:
     assert complaints(tree, more) == []
 
 
+def test_fuzz_targets_may_use_what_the_tests_and_the_program_have(tree: MakeTree) -> None:
+    both = {"tests/support/t.hpp": "", "cli/verbs/v.hpp": ""}
+    text = '#include "support/t.hpp"\n#include "verbs/v.hpp"\n'
+
+    assert complaints(tree, {**both, "fuzz/f.cpp": text}) == []
+    assert len(complaints(tree, {**both, "fuzz/f.cpp": '#include "verbs/none.hpp"\n'})) == 1
+
+
 def test_a_commented_include_does_not_count(tree: MakeTree) -> None:
     assert complaints(tree, {"src/base/b.hpp": '/*\n#include "store/s.hpp"\n*/\n'}) == []
 

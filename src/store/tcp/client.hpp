@@ -55,6 +55,8 @@ class StoreClient {
 
   /// Connects and says hello; retries until `latest`, which errors call `connectTimeout`.
   StoreClient(Options options, Milliseconds connectTimeout, Deadline latest);
+  /// On a connection that has been made already; further ones are made as `options` say.
+  StoreClient(Options options, std::unique_ptr<Connection> first);
   /// Sees to it that the writes that have returned are done: waits for their confirmation as long
   /// as the server goes on giving it. Says so in the log when one is not.
   ~StoreClient();
@@ -124,8 +126,6 @@ class StoreClient {
     StoreClient& client_;
     Slot& slot_;
   };
-
-  StoreClient(Options options, std::unique_ptr<Connection> first);
 
   // Connections (client.cpp).
   std::unique_ptr<Connection> connectAgain(const Call& call);
