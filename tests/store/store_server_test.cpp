@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <memory>
 #include <poll.h>
+#include <set>
 #include <sys/resource.h>
 #include <thread>
 
@@ -252,6 +253,32 @@ TEST_P(StoreServerTest, ManyClientsMeetThroughTheirKeys) {
     ASSERT_EQ(client.receive(1), kZero);
   }
   EXPECT_EQ(clients[3].ask(req(Query::GET).blob("/rank77"), 10), blob("77"));
+}
+
+TEST_P(StoreServerTest, AnswersManyWhoAskAtOnceThoughSomeAreClosedMeanwhile) {
+  start();
+  const LogCapture log;
+  std::vector<RawClient> clients = connectMany(300);
+  const auto isBad = [](std::size_t i) { return i % 3 == 0; };
+
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    ASSERT_TRUE(isBad(i) ? clients[i].send("\xff")
+                         : clients[i].send(req(Query::ADD).blob("/n").i64(1)));
+  }
+
+  std::set<std::string> sums;
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    if (isBad(i)) {
+      EXPECT_TRUE(clients[i].ended());
+    } else {
+      sums.insert(clients[i].receive(8));
+    }
+  }
+  std::set<std::string> expected;
+  for (std::int64_t sum = 1; sum <= 200; ++sum) {
+    expected.insert(i64(sum));
+  }
+  EXPECT_EQ(sums, expected);
 }
 
 TEST_P(StoreServerTest, OneSetWakesThousands) {

@@ -33,7 +33,10 @@ constexpr int kReadsPerTurn = 4;  // then the others have their turn
 constexpr int kAcceptsPerTurn = 256;
 constexpr Milliseconds kFlushTime(5);                // then the loop looks at requests again
 constexpr Milliseconds kLongService(1);              // who took more has to let others go first
-constexpr std::uint64_t kHeldReplies = 1024 * 1024;  // with more, nothing waits for the turn's end
+// Replies wait until what is ready has been read: up to so many bytes, of so many clients. With
+// more clients the first ones would do nothing meanwhile, although they could ask again already.
+constexpr std::uint64_t kHeldReplies = 1024 * 1024;
+constexpr std::size_t kHeldClients = 64;
 constexpr Milliseconds kTick(100);
 constexpr std::size_t kLooksPerTick = 256;  // at connections whose host may be gone
 constexpr Milliseconds kAcceptPause(100);
@@ -133,6 +136,7 @@ class StoreServer::Loop {
   std::size_t nextLook_ = 0;  // a bucket of clients_
   std::deque<ConnectionId> resting_;
   bool turnPosted_ = false;
+  std::size_t served_ = 0;  // since replies were last sent
   ConnectionId lastId_ = 0;
   ReserveFd reserve_;
   TimePoint acceptAgain_{};
@@ -249,7 +253,7 @@ void StoreServer::Loop::serve(Client& client, bool readable, bool writable) noex
     } else if (writable) {
       flush(client);
     }
-    if (core_.unsentBytes() > kHeldReplies) {
+    if (++served_ >= kHeldClients || core_.unsentBytes() > kHeldReplies) {
       flushTouched();
     }
   } catch (const std::exception& error) {  // out of memory: this client goes, the others stay
@@ -317,6 +321,7 @@ void StoreServer::Loop::takeAnotherTurn() {
 
 /// Sends the replies of everybody who has some; of very many only some at a time.
 void StoreServer::Loop::flushTouched() {
+  served_ = 0;
   for (const Deadline end = Deadline::after(kFlushTime); !end.expired();) {
     const std::optional<ConnectionId> next = core_.nextTouched();  // closing one may touch others
     if (!next) {
