@@ -115,7 +115,7 @@ def test_bench_gives_up_a_server_that_stops_answering() -> None:
         serving("--port", "0", "--json") as (server, line),
         subprocess.Popen(
             Client(json.loads(line)["endpoint"]).command(
-                "bench", "--seconds", "60", "--clients", "3", "--timeout", "0.3"
+                "bench", "--seconds", "60", "--clients", "3", "--timeout", "2"
             ),
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -129,12 +129,12 @@ def test_bench_gives_up_a_server_that_stops_answering() -> None:
         _, complaint = measuring.communicate(timeout=PATIENCE)
 
     assert measuring.returncode == 4
-    assert "was broken off: no answer for 300ms. DO: " in complaint
+    assert "was broken off: no answer for 2s. DO: " in complaint
     assert complaint.count("\n") == 1
 
 
 def test_ctrl_c_ends_load_while_it_reads_a_large_dump(store: Client, tmp_path: Path) -> None:
-    entries = 300_000
+    entries = 600_000
     body = b'{"schema":"unisono-store-dump/1"}\n' + b'{"key":"k","value":"v"}\n' * entries
     end = b'{"end":true,"count":%d,"crc32":"%08x"}\n' % (entries, zlib.crc32(body))
     (tmp_path / "large").write_bytes(body + end)
