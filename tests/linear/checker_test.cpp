@@ -231,5 +231,22 @@ TEST(LinearCheckerTest, FindsAWrongAnswerBehindKeysThatItGaveUpOn) {
   EXPECT_EQ(check(history, 10).kind, Verdict::Kind::WRONG);
 }
 
+TEST(LinearCheckerTest, RejectsInTheEndWhatHasManyBeginnings) {
+  // All at the same time: seven deletes that found something, but only six that put it there.
+  History history;
+  for (int i = 0; i < 7; ++i) {
+    history.push_back(call(Op::DELETE, {"k"}, 0, 100));
+    history.back().result = 1;
+    if (i > 0) {
+      history.push_back(set("k", std::to_string(i), 0, 100));
+    }
+  }
+
+  EXPECT_EQ(check(history, 1'000'000).kind, Verdict::Kind::WRONG);
+
+  history.push_back(set("k", "7", 0, 100));
+  EXPECT_TRUE(check(history, 1'000'000).isFine());
+}
+
 }  // namespace
 }  // namespace unisono::linear

@@ -6,6 +6,11 @@
 #include "linear/model.hpp"
 
 namespace unisono::linear {
+namespace {
+
+constexpr std::size_t kMostSeen = 4'000'000;  // places that are kept in mind: 200 MiB
+
+}  // namespace
 
 std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
   std::uint64_t x = a * 0xd6e8feb86659fd93U + b + 0x9e3779b97f4a7c15U;
@@ -115,14 +120,18 @@ Verdict Search::stuck() const {
                      hint())};
 }
 
-/// Goes back up to so many places, and on from there with other choices. What was tried at places
-/// further back counts as before; of those in between it is not known whether they lead nowhere.
+/// Goes back up to so many places, and on from there with other choices. Of the places in between
+/// it is not known whether they lead nowhere; of those that were left before, it is, unless orders
+/// are left out.
 void Search::goBack(std::size_t most) {
   for (std::size_t count = 1 + luck_.next() % most; count > 0 && places_.size() > 1; --count) {
+    seen_.erase({progress_, hash()});
     places_.pop_back();
     takeBack();
   }
-  seen_.clear();
+  if (mayLose() || seen_.size() > kMostSeen) {
+    seen_.clear();
+  }
   shuffles_ = true;
   places_.back() = look();
 }
