@@ -1,8 +1,9 @@
 // group_kill: ranks that die while others work with them.
 //
 // In every round a few processes form a group and run random operations, of which they wait for
-// some while others run them; at a random moment one of them is killed. Every survivor must learn
-// of it in time and by name, no result may be wrong, and afterwards nothing may be left behind.
+// some while others run them; at a random moment one or two of them are killed: amid the work,
+// while the group forms, or while it is destroyed. Every survivor must learn of it in time and by
+// name, or come to its end; no result may be wrong, and afterwards nothing may be left behind.
 //
 //   group_kill [--rounds N] [--seed S] [--bound-ms MS] [--json]
 //
@@ -13,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,6 +55,7 @@ struct Settings {
 struct Seen {
   std::atomic<std::int64_t> calledNs;  // when it last called an operation
   std::atomic<std::int64_t> errorNs;   // when it threw; 0: not yet
+  std::atomic<bool> left;              // it has destroyed the group
   std::atomic<std::int64_t> operations;
   std::atomic<std::int32_t> reason;
   std::atomic<std::int32_t> culprit;
@@ -155,21 +158,42 @@ class Rank {
   NativeBackend backend_;
 };
 
+/// When the victims die.
+enum class Moment : std::uint8_t { FORMING, WORKING, LEAVING };
+
+/// What all ranks of a round know.
+struct Plan {
+  int size = 0;
+  Moment moment = Moment::WORKING;
+  std::string path{};
+  std::uint64_t seed = 0;
+
+  /// Who waits for one that never came should not wait long.
+  Milliseconds patience() const { return Milliseconds(moment == Moment::FORMING ? 1000 : 20'000); }
+  /// After so many operations everybody destroys the group.
+  std::int64_t operations() const {
+    return moment == Moment::LEAVING ? kFew : std::numeric_limits<std::int64_t>::max();
+  }
+  static constexpr std::int64_t kFew = 5;
+};
+
 /// The life of one rank: works until an operation fails, and writes down how it did.
-int work(int rank, int size, const std::string& path, Milliseconds patience, std::uint64_t seed,
-         Seen& seen) {
+int work(int rank, const Plan& plan, Seen& seen) {
   try {
     const std::string& socket = Monitor::instance().socketName();
     std::memcpy(seen.socket, socket.data(), std::min(socket.size(), sizeof seen.socket - 1));
-    Rank self(rank, size, path, patience);
-    SeededRng rng(seed);  // the same on all ranks
-    for (;;) {
-      if (!self.operate(rng.next(), seen)) {
-        seen.wrong.store(true);
-        return 1;
+    {
+      Rank self(rank, plan.size, plan.path, plan.patience());
+      SeededRng rng(plan.seed);  // the same on all ranks
+      while (seen.operations.load() < plan.operations()) {
+        if (!self.operate(rng.next(), seen)) {
+          seen.wrong.store(true);
+          return 1;
+        }
+        seen.operations.fetch_add(1);
       }
-      seen.operations.fetch_add(1);
     }
+    seen.left.store(true);
   } catch (const DistError& error) {
     const std::string text = error.what();
     std::memcpy(seen.text, text.data(), std::min(text.size(), sizeof seen.text - 1));
@@ -182,6 +206,8 @@ int work(int rank, int size, const std::string& path, Milliseconds patience, std
 
 struct Totals {
   std::int64_t operations = 0;
+  int pairs = 0;    // rounds with two victims
+  int leaving = 0;  // rounds in which the group was being destroyed
   std::vector<std::int64_t> detectUs;
   std::string violation;
 };
@@ -201,23 +227,28 @@ class Round {
   /// What was broken; empty for nothing.
   std::string run(Totals& totals) {
     const test::TempDir folder;
-    const std::uint64_t seed = rng_.next();
-    // Most often amid the work; sometimes while the group forms, and may wait for who never came.
-    const bool early = rng_.next() % 8 == 0;
-    const Milliseconds patience(early ? 1000 : 20'000);
+    Plan plan{.size = size_, .path = folder.file("store"), .seed = rng_.next()};
+    // Most often amid the work.
+    const std::uint64_t chance = rng_.next() % 8;
+    plan.moment = chance == 0 ? Moment::FORMING : chance == 1 ? Moment::LEAVING : Moment::WORKING;
     for (int rank = 0; rank < size_; ++rank) {
-      ranks_.push_back(std::make_unique<Process>([&, rank] {
-        return work(rank, size_, folder.file("store"), patience, seed, board_->seen[rank]);
-      }));
+      ranks_.push_back(
+          std::make_unique<Process>([&, rank] { return work(rank, plan, board_->seen[rank]); }));
     }
-    if (!early && !eventually([&] { return leastOperations() >= 3; })) {
+    if (plan.moment != Moment::FORMING && !eventually([&] { return leastOperations() >= 3; })) {
       return str("the group did not get to work: ", board_->seen[0].text);
     }
-    pause(Milliseconds(rng_.next() % 50));
-    const int victim = static_cast<int>(rng_.next() % static_cast<std::uint64_t>(size_));
+    if (plan.moment != Moment::LEAVING) {  // that does not last long
+      pause(Milliseconds(rng_.next() % 50));
+    }
+    chooseVictims();
     const std::int64_t killed = nowNs();
-    ranks_[static_cast<std::size_t>(victim)]->kill();
-    std::string broken = judge(victim, killed, totals);
+    for (const int victim : victims_) {
+      ranks_[static_cast<std::size_t>(victim)]->kill();
+    }
+    totals.pairs += victims_.size() == 2 ? 1 : 0;
+    totals.leaving += plan.moment == Moment::LEAVING ? 1 : 0;
+    std::string broken = judge(plan, killed, totals);
     ranks_.clear();
     for (int rank = 0; broken.empty() && rank < size_; ++rank) {
       const std::string socket = board_->seen[rank].socket;
@@ -240,18 +271,39 @@ class Round {
     return least;
   }
 
-  std::string judge(int victim, std::int64_t killed, Totals& totals) {
+  void chooseVictims() {
+    const auto size = static_cast<std::uint64_t>(size_);
+    victims_ = {static_cast<int>(rng_.next() % size)};
+    if (size_ > 2 && rng_.next() % 4 == 0) {
+      const auto step = static_cast<int>(1 + rng_.next() % (size - 1));
+      victims_.push_back((victims_.front() + step) % size_);
+    }
+  }
+  bool isVictim(int rank) const {
+    return std::find(victims_.begin(), victims_.end(), rank) != victims_.end();
+  }
+
+  std::string judge(const Plan& plan, std::int64_t killed, Totals& totals) {
+    const std::string victims =
+        victims_.size() == 1 ? str(victims_[0]) : str(victims_[0], " or ", victims_[1]);
     for (int rank = 0; rank < size_; ++rank) {
       Seen& seen = board_->seen[rank];
       totals.operations += seen.operations.load();
       if (seen.wrong.load()) {
         return str("rank ", rank, " got a wrong result");
       }
-      if (rank == victim) {
+      if (isVictim(rank)) {
         continue;
       }
-      if (!eventually([&] { return seen.errorNs.load() != 0 || seen.wrong.load(); })) {
-        return str("rank ", rank, " did not learn that rank ", victim, " was killed");
+      if (!eventually(
+              [&] { return seen.errorNs.load() != 0 || seen.wrong.load() || seen.left.load(); })) {
+        return str("rank ", rank, " did not learn that rank ", victims, " was killed");
+      }
+      if (seen.left.load()) {
+        if (plan.moment != Moment::LEAVING) {
+          return str("rank ", rank, " came to an end that there is not");
+        }
+        continue;  // it needed none of the victims any more
       }
       // Who was busy elsewhere can be told only when it calls.
       const std::int64_t since = std::max(killed, seen.calledNs.load());
@@ -259,8 +311,8 @@ class Round {
       const auto reason = static_cast<Reason>(seen.reason.load());
       // A victim that died before it told anybody who it is cannot be named by others.
       const bool formed = seen.operations.load() > 0;
-      if (formed && (reason != Reason::PEER_DEAD || seen.culprit.load() != victim)) {
-        return str("rank ", rank, " did not blame rank ", victim, ": ", seen.text);
+      if (formed && (reason != Reason::PEER_DEAD || !isVictim(seen.culprit.load()))) {
+        return str("rank ", rank, " did not blame rank ", victims, ": ", seen.text);
       }
       if (formed) {
         totals.detectUs.push_back(lateUs);
@@ -277,6 +329,7 @@ class Round {
   const int size_;
   Board* const board_;
   std::vector<std::unique_ptr<Process>> ranks_;
+  std::vector<int> victims_;
 };
 
 std::int64_t quantile(std::vector<std::int64_t> values, double part) {
@@ -331,12 +384,15 @@ int main(int count, char** arguments) {
   const std::int64_t p99 = quantile(totals.detectUs, 0.99);
   const std::int64_t worst = quantile(totals.detectUs, 1.0);
   std::printf(settings->json
-                  ? "{\"rounds\":%d,\"operations\":%lld,\"survivors\":%zu,\"told after p50 "
+                  ? "{\"rounds\":%d,\"rounds with two victims\":%d,\"rounds in destroy\":%d,"
+                    "\"operations\":%lld,\"survivors\":%zu,\"told after p50 "
                     "ms\":%.2f,\"told after p99 ms\":%.2f,\"told after worst ms\":%.2f,\"hangs\":0,"
                     "\"wrong culprits\":0,\"left behind\":0}\n"
-                  : "%d rounds, %lld operations: %zu survivors were told of the death, by name, "
+                  : "%d rounds (%d with two victims, %d in destroy), %lld operations: %zu "
+                    "survivors were told of the death, by name, "
                     "after %.2f ms (median), %.2f ms (p99), %.2f ms (worst)\n",
-              settings->rounds, static_cast<long long>(totals.operations), totals.detectUs.size(),
+              settings->rounds, totals.pairs, totals.leaving,
+              static_cast<long long>(totals.operations), totals.detectUs.size(),
               static_cast<double>(p50) / 1000, static_cast<double>(p99) / 1000,
               static_cast<double>(worst) / 1000);
   return 0;
