@@ -25,6 +25,7 @@
 #include "base/random.hpp"
 #include "base/str.hpp"
 #include "base/wait.hpp"
+#include "stress/growth.hpp"
 #include "stress/soak_rank.hpp"
 #include "support/server_process.hpp"
 #include "support/support.hpp"
@@ -35,9 +36,10 @@ namespace {
 constexpr Milliseconds kHang = std::chrono::seconds(90);  // more than any call may last
 constexpr std::int64_t kNoEnd = INT64_MAX - 1;
 constexpr std::int64_t kMoreRounds = 8;  // until all have heard that it ends
-constexpr double kMostKibPerRound = 64;
-// Before so many worlds the allocator has not settled: 100 KiB per world were seen, and none later.
-constexpr std::int64_t kWarmUp = 500;
+// What a world may leave in memory, beyond doubt: an allocator that has almost settled.
+constexpr double kMostKibPerWorld = 2;
+// Fewer worlds say nothing: the allocator has not settled in the first half of them.
+constexpr std::int64_t kFewWorlds = 1000;
 
 struct Settings {
   double seconds = 60;
@@ -115,13 +117,13 @@ class Soak {
   std::int64_t kills() const { return kills_; }
   std::int64_t shmLeft() const { return shmLeft_; }
   std::int64_t latestRound() const { return most(&SoakReport::round); }
-  /// Of the process that lives all the time: what its resident memory grows by.
-  double kibPerRound() const {
+  /// Of the process that lives all the time: what its resident memory grows by with every world.
+  Growth growth() const {
     const SoakReport& report = shared_->reports[0];
-    const auto count = static_cast<double>(report.samples.load());
-    const double spread = count * report.sumRoundRound - report.sumRound * report.sumRound;
-    return spread <= 0 ? 0
-                       : (count * report.sumRoundKib - report.sumRound * report.sumKib) / spread;
+    const Growth kept =
+        growthOf({report.residentKib, static_cast<std::size_t>(report.kept.load())});
+    const auto stride = static_cast<double>(std::max<std::int64_t>(report.stride.load(), 1));
+    return {.perSample = kept.perSample / stride, .error = kept.error / stride};
   }
   const SoakReport& first() const { return shared_->reports[0]; }
 
@@ -208,8 +210,9 @@ class Soak {
         return str("a process has ", most(field), " ", what, " more than at first");
       }
     }
-    if (first().samples.load() >= kWarmUp && kibPerRound() > kMostKibPerRound) {
-      return str("a process grows by ", kibPerRound(), " KiB with every world");
+    if (first().samples.load() >= kFewWorlds && growth().exceeds(kMostKibPerWorld)) {
+      return str("a process grows by ", growth().perSample, " KiB with every world, give or take ",
+                 growth().error);
     }
     return "";
   }
@@ -255,19 +258,22 @@ void print(const Soak& soak, const Settings& settings) {
             "ranks\":%lld,\"times a rank was told whom it lost\":%lld,\"told after worst ms\":%.1f,"
             "\"wrong results\":0,\"hangs\":0,\"wrong culprits\":0,\"resident kib at "
             "first\":%lld,\"resident kib at last\":%lld,\"resident kib per world\":%.2f,"
+            "\"give or take\":%.2f,"
             "\"descriptors more\":%lld,\"mappings more\":%lld,\"threads more\":%lld,\"files more "
             "in dev shm\":%lld}\n"
           : "seed %llu: %lld worlds, %lld groups of ranks, %lld operations; %lld ranks killed, "
             "%lld times a rank was told whom it lost, after %.1f ms at worst; resident KiB %lld "
-            "at first, %lld at last, %.2f more per world; more than at first: %lld descriptors, "
+            "at first, %lld at last, in the second half %.2f (give or take %.2f) more per world; "
+            "more than at first: %lld descriptors, "
             "%lld mappings, %lld threads, %lld files in /dev/shm\n",
       static_cast<unsigned long long>(settings.seed), number(soak.latestRound() + 1),
       number(soak.sum(&SoakReport::groups)), number(soak.sum(&SoakReport::operations)),
       number(soak.kills()), number(soak.sum(&SoakReport::faults)),
       static_cast<double>(soak.most(&SoakReport::lateUs)) / 1000,
-      number(soak.first().firstKib.load()), number(soak.first().lastKib.load()), soak.kibPerRound(),
-      number(soak.most(&SoakReport::moreDescriptors)), number(soak.most(&SoakReport::moreMappings)),
-      number(soak.most(&SoakReport::moreThreads)), number(soak.shmLeft()));
+      number(soak.first().firstKib.load()), number(soak.first().lastKib.load()),
+      soak.growth().perSample, soak.growth().error, number(soak.most(&SoakReport::moreDescriptors)),
+      number(soak.most(&SoakReport::moreMappings)), number(soak.most(&SoakReport::moreThreads)),
+      number(soak.shmLeft()));
 }
 
 int main(int count, char** arguments) {

@@ -209,12 +209,7 @@ class Sampler {
     raise(report_.moreMappings, now.mappings - first_.mappings);
     raise(report_.moreThreads, now.threads - first_.threads);
     report_.lastKib.store(now.residentKib);
-    const double round = rounds_;
-    const auto kib = static_cast<double>(now.residentKib);
-    report_.sumRound.fetch_add(round);
-    report_.sumKib.fetch_add(kib);
-    report_.sumRoundKib.fetch_add(round * kib);
-    report_.sumRoundRound.fetch_add(round * round);
+    keep(static_cast<std::int32_t>(now.residentKib));
     report_.samples.fetch_add(1);
   }
 
@@ -222,6 +217,24 @@ class Sampler {
   static void raise(std::atomic<std::int64_t>& most, std::int64_t value) {
     most.store(std::max(most.load(), value));
   }
+
+  void keep(std::int32_t kib) {
+    const std::int64_t stride = std::max<std::int64_t>(report_.stride.load(), 1);
+    report_.stride.store(stride);
+    if (report_.samples.load() % stride != 0) {
+      return;
+    }
+    auto kept = static_cast<std::size_t>(report_.kept.load());
+    if (kept == SoakReport::kMostKept) {  // from now on half of them
+      for (kept = 0; 2 * kept < SoakReport::kMostKept; ++kept) {
+        report_.residentKib[kept] = report_.residentKib[2 * kept];
+      }
+      report_.stride.store(2 * stride);
+    }
+    report_.residentKib[kept] = kib;
+    report_.kept.store(static_cast<std::int64_t>(kept) + 1);
+  }
+
   SoakReport& report_;
   Holdings first_;
   int rounds_ = 0;
