@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/str.hpp"
 #include "collective/block_samples.hpp"
 #include "collective/links/stepwise.hpp"
 #include "reduction/samples.hpp"
