@@ -1,5 +1,8 @@
 #include "collective/thresholds.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/str.hpp"
 #include "transport/shm/layout.hpp"
 
@@ -23,23 +26,20 @@ constexpr std::array<PullRanges, kMovements> kPulled = {{
 
 /// A family is a row. On AMD's processors a line that another core has written is dear to write
 /// again, so only a few pay off; the value for Intel's has not been measured with this code.
-const std::vector<Thresholds>& table() {
-  static const auto* const rows = new std::vector<Thresholds>{
-      {.family = "intel",
-       .llTotal = 4096,
-       .lastOf16 = shm::kSmallSlot,
-       .lastOfMore = 1024,
-       .flatOfMore = shm::kSmallSlot,
-       .pulled = kPulled},
-      {.family = "other",
-       .llTotal = 4 * shm::LlLine::kPayload,
-       .lastOf16 = shm::kSmallSlot,
-       .lastOfMore = 1024,
-       .flatOfMore = shm::kSmallSlot,
-       .pulled = kPulled},
-  };
-  return *rows;
-}
+constexpr Thresholds kTable[] = {
+    {.family = "intel",
+     .llTotal = 4096,
+     .lastOf16 = shm::kSmallSlot,
+     .lastOfMore = 1024,
+     .flatOfMore = shm::kSmallSlot,
+     .pulled = kPulled},
+    {.family = "other",
+     .llTotal = 4 * shm::LlLine::kPayload,
+     .lastOf16 = shm::kSmallSlot,
+     .lastOfMore = 1024,
+     .flatOfMore = shm::kSmallSlot,
+     .pulled = kPulled},
+};
 
 std::string_view familyHere() noexcept {
 #if defined(__x86_64__)
@@ -66,19 +66,14 @@ std::string inWords(const ByteRange& range) {
 }  // namespace
 
 const Thresholds& thresholds() noexcept {
-  static const Thresholds& here = []() -> const Thresholds& {
-    for (const Thresholds& row : table()) {
-      if (row.family == familyHere()) {
-        return row;
-      }
-    }
-    return table().back();
-  }();
-  return here;
+  static const Thresholds* const here =
+      std::find_if(std::begin(kTable), std::end(kTable) - 1,
+                   [](const Thresholds& row) { return row.family == familyHere(); });
+  return *here;
 }
 
-const std::vector<Thresholds>& allThresholds() {
-  return table();
+std::span<const Thresholds> allThresholds() noexcept {
+  return kTable;
 }
 
 std::vector<ThresholdLine> describe(const Thresholds& table) {

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,7 +43,7 @@ struct Thresholds {
 /// Those of the processor that this is.
 const Thresholds& thresholds() noexcept;
 /// Those of every family.
-const std::vector<Thresholds>& allThresholds();
+std::span<const Thresholds> allThresholds() noexcept;
 
 /// A line for people: what is taken when.
 struct ThresholdLine {

@@ -128,6 +128,12 @@ std::optional<Decline> Meeting::takeEarlyDecline(const std::function<bool(int)>&
   return came ? std::nullopt : decline;
 }
 
+void Meeting::moveToTcp(const RootRecord& root) {
+  RootRecord moved = root;
+  moved.socket.clear();
+  options_.store->set(std::string(kRootKey), asBytes(moved.encode()));
+}
+
 void Meeting::close() {
   options_.store->deleteKey(std::string(kRootKey));
   if (!earlier_.empty()) {

@@ -32,6 +32,19 @@ struct FormOptions {
   std::vector<int> globalRanks = {};  // the members as the world counts them; empty: the same
 };
 
+/// A formation in shared memory cannot succeed, since not all ranks can share memory: those of
+/// several hosts, or one that was told to use TCP.
+class NoSharedMemory final : public DistBackendError {
+ public:
+  NoSharedMemory(ErrorFacts facts, std::string cookie)
+      : DistBackendError(std::move(facts)), cookie_(std::move(cookie)) {}
+  /// By which the ranks know the group that they may form by other means.
+  const std::string& cookie() const noexcept { return cookie_; }
+
+ private:
+  std::string cookie_;
+};
+
 class Meeting {
  public:
   /// What was in the store when a rank came may be of an earlier attempt, by somebody who is about
@@ -60,6 +73,8 @@ class Meeting {
   /// which others could come.
   std::optional<Decline> takeDecline(const RootRecord& root, Milliseconds patience,
                                      const std::function<bool(int)>& hasCome);
+  /// Tells those who come from now on that the group is formed by TCP.
+  void moveToTcp(const RootRecord& root);
   /// Takes the announcement away: everybody is there.
   void close();
 

@@ -17,7 +17,7 @@ struct RootRecord {
   std::uint32_t size = 0;  // of the group
   std::string host;        // hostId()
   std::string process;     // encodeMark()
-  std::string socket;      // of its monitor
+  std::string socket;      // of its monitor; empty: the group is formed by TCP
   std::string cookie;      // of this group
   // Where rank 0 cannot form it: why not. The socket and the cookie are empty then.
   Reason reason = Reason::ABORTED;

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <numeric>
 
+#include "backend/native/executor.hpp"
 #include "backend/native_world.hpp"
 
 namespace unisono {

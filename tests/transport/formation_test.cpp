@@ -157,8 +157,9 @@ TEST(FormationTest, ARankOnAnotherHostEndsItForAll) {
   });
 
   for (const auto& thrown : onThreads(2, meet)) {  // rank 3 is still to come
-    EXPECT_THAT(textOfThrown(thrown), AllOf(HasSubstr("[CONFIG]"), HasSubstr("spans several hosts"),
-                                            HasSubstr("elsewhere"), HasSubstr("culprits=[2]")));
+    EXPECT_THAT(textOfThrown(thrown),
+                AllOf(HasSubstr("[PEER_UNREACHABLE]"), HasSubstr("spans several hosts"),
+                      HasSubstr("elsewhere"), HasSubstr("culprits=[2]")));
   }
 }
 

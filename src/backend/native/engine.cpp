@@ -2,10 +2,19 @@
 
 #include <numeric>
 
+#include "backend/native/mesh_engine.hpp"
+#include "backend/native/shm_engine.hpp"
+#include "base/env.hpp"
+#include "base/log.hpp"
 #include "base/str.hpp"
+#include "transport/meeting.hpp"
 
 namespace unisono {
 namespace {
+
+UNISONO_KNOB(std::string, kTransport, "UNISONO_TRANSPORT", "",
+             "how ranks reach each other: shm (shared memory), tcp, or ^shm (anything else); empty "
+             "= shared memory on one host, TCP between hosts. The same on all ranks");
 
 // For operations that were not waited for, whose peers may be about to come; several groups go
 // within the two seconds in which a process ends.
@@ -23,57 +32,72 @@ std::vector<int> globalRanksOf(const BackendParams& params) {
   return ranks;
 }
 
-FormOptions formOptions(const BackendParams& params, const Selector& selector) {
-  return {.store = params.store,
-          .rank = params.rank,
-          .size = params.size,
-          .group = params.options.groupName,
-          .settings = selector.settings(),
-          .timeout = params.options.timeout,
-          .globalRanks = params.options.globalRanks};
+enum class Ways : std::uint8_t { ANY, SHM, TCP };
+
+Ways allowedWays() {
+  const std::string setting = kTransport.value();
+  if (setting.empty()) {
+    return Ways::ANY;
+  }
+  if (setting == "shm") {
+    return Ways::SHM;
+  }
+  if (setting == "tcp" || setting == "^shm") {
+    return Ways::TCP;
+  }
+  throw UsageError({.reason = Reason::CONFIG,
+                    .what = str("UNISONO_TRANSPORT is '", setting, "', which is no transport"),
+                    .hint = "set it to shm, tcp or ^shm, or unset it"});
 }
 
 }  // namespace
 
+Engine::Engine(const BackendParams& params)
+    : rank(params.rank), group(params.options.groupName), globalRanks(globalRanksOf(params)) {}
+
 std::shared_ptr<Engine> Engine::make(const BackendParams& params) {
-  auto engine = std::make_shared<Engine>(params);
-  engine->lane.belongTo(engine);
-  engine->mail.belongTo(engine);
-  return engine;
+  const Ways ways = allowedWays();
+  if (ways == Ways::TCP) {
+    return MeshEngine::make(params);
+  }
+  try {
+    return ShmEngine::make(params);
+  } catch (const NoSharedMemory& error) {
+    if (ways == Ways::SHM) {
+      throw;
+    }
+    UNISONO_LOG(INFO, "backend", error.facts().what, "; by TCP, then");
+    return MeshEngine::make(params, error.cookie());
+  }
 }
 
-Engine::Engine(const BackendParams& params)
-    : globalRanks(globalRanksOf(params)),
-      segment(shm::Segment::form(formOptions(params, selector))),
-      arena(
-          *segment,
-          {.cores = segment->cores(), .globalRanks = globalRanks, .describe = Executor::describe}),
-      executor(arena, selector),
-      lane("unisono-lane"),
-      mail(*segment, segment->cores(), globalRanks) {}
+void Engine::close(const std::exception_ptr& reason) {
+  // Both, before either is waited for: a callback may wait for something of the other.
+  lane.close(reason);
+  if (mail() != nullptr) {
+    mail()->close(reason);
+  }
+}
 
 void Engine::end() {
   const bool idle = lane.drain(Deadline::after(kGrace), false);
-  const auto reason =
-      std::make_exception_ptr(DistBackendError({.reason = Reason::SHUTDOWN,
-                                                .what = "the group is being destroyed",
-                                                .group = segment->group()}));
-  // Both, before either is waited for: a callback may wait for something of the other.
-  lane.close(reason);
-  mail.close(reason);
+  close(std::make_exception_ptr(DistBackendError(
+      {.reason = Reason::SHUTDOWN, .what = "the group is being destroyed", .group = group})));
   if (!idle) {
     // Not only the lane's own threads: somebody who waits may be driving.
-    arena.wait().fail({.reason = Reason::PEER_LEFT,
-                       .culprits = {arena.rank()},
-                       .reporter = arena.rank(),
-                       .seq = 0,
-                       .text = str("rank ", globalRanks[static_cast<std::size_t>(arena.rank())],
-                                   " has let go of the group while operations were under way")});
+    fail({.reason = Reason::PEER_LEFT,
+          .culprits = {rank},
+          .reporter = rank,
+          .seq = 0,
+          .text = str("rank ", globalRanks[static_cast<std::size_t>(rank)],
+                      " has let go of the group while operations were under way")});
     static_cast<void>(lane.drain(Deadline::after(kTimeToFail), false));
   }
   lane.end();
-  mail.end();
-  segment->leave();
+  if (mail() != nullptr) {
+    mail()->end();
+  }
+  leave();
 }
 
 }  // namespace unisono

@@ -45,19 +45,12 @@ Executor::Executor(shm::Arena& arena, const Selector& selector)
       reduction_(Reduction::of(reducedType_, reducedBy_, arena.size())) {}
 
 std::string Executor::describe(const shm::Post& post) {
-  const auto type = static_cast<OpType>(post.opType);
-  if (type == OpType::BARRIER) {
-    return std::string(post.root < 0 ? opName(type) : kMonitoredBarrier);
-  }
   // Copied before it is checked: another process may write anything here.
-  const std::uint8_t dtype = post.dtype;
-  const std::uint8_t op = post.reduceOp;
-  const std::string_view element = dtype < kDTypeCount ? name(static_cast<DType>(dtype)) : "?";
-  const std::string_view opText =
-      op <= static_cast<std::uint8_t>(RedOpType::UNUSED) ? name(static_cast<RedOpType>(op)) : "?";
-  const std::string reduction = isReduction(type) ? str(", ", opText) : "";
-  const std::string root = post.root >= 0 ? str(", root ", post.root) : "";
-  return str(opName(type), "(", element, "[", post.count, "]", reduction, root, ")");
+  return describeCall({.opType = post.opType,
+                       .dtype = post.dtype,
+                       .reduceOp = post.reduceOp,
+                       .root = post.root,
+                       .count = post.count});
 }
 
 void Executor::run(CollectiveArgs& args, Milliseconds timeout) {

@@ -106,6 +106,44 @@ ErrorFacts asCollector(ErrorFacts error, const MonitoredBarrierOptions& options,
   return error;
 }
 
+/// The same where ranks share no memory: the error names all who have not come.
+ErrorFacts asCollector(ErrorFacts error, const MonitoredBarrierOptions& options) {
+  if (error.reason != Reason::TIMEOUT) {
+    return asCollector(std::move(error), options, {});
+  }
+  std::vector<int> missing;
+  for (const int culprit : error.culprits) {
+    const std::vector<int>& world = options.globalRanks;
+    const auto found = std::find(world.begin(), world.end(), culprit);
+    missing.push_back(static_cast<int>(found - world.begin()));
+  }
+  if (!options.waitAllRanks && missing.size() > 1) {
+    missing.resize(1);
+    error.culprits.resize(1);
+  }
+  error.what = str(missingText(missing, options.timeout), ". ", error.what);
+  return error;
+}
+
+/// Rank 0 hears everybody, then everybody hears rank 0.
+void meetAtCollector(Communicator& comm) {
+  std::byte word{};
+  if (comm.rank() != kCollector) {
+    comm.send({kCollector, {&word, 1}});
+    comm.receive({.rank = kCollector, .block = {&word, 1}});
+    return;
+  }
+  std::vector<SendTo> out;
+  std::vector<RecvFrom> in;
+  const std::span<std::byte> words = comm.scratch(static_cast<std::size_t>(comm.size()));
+  for (int peer = kCollector + 1; peer < comm.size(); ++peer) {
+    out.push_back({peer, {&word, 1}});
+    in.push_back({.rank = peer, .block = words.subspan(static_cast<std::size_t>(peer), 1)});
+  }
+  comm.transfer({}, in);
+  comm.transfer(out, {});
+}
+
 /// What another rank throws.
 ErrorFacts asMember(ErrorFacts error, int rank) {
   error.what = str("Rank ", rank,
@@ -140,6 +178,28 @@ void monitoredBarrier(shm::Arena& arena, const MonitoredBarrierOptions& options)
                         : asMember(error.facts(), arena.rank()));
   } catch (...) {  // an interrupt
     arena.abandon();
+    throw;
+  }
+}
+
+void monitoredBarrier(Communicator& comm, const MonitoredBarrierOptions& options) {
+  const bool collects = comm.rank() == kCollector;
+  bool done = false;
+  try {
+    comm.begin({.name = kMonitoredBarrier,
+                .signature = kSignature,
+                .opType = static_cast<std::uint8_t>(OpType::BARRIER),
+                .root = kCollector,
+                .timeout = options.timeout});
+    meetAtCollector(comm);
+    done = true;
+    comm.end(true);
+  } catch (const DistError& error) {
+    comm.end(done);
+    throwFacts(collects ? asCollector(error.facts(), options)
+                        : asMember(error.facts(), comm.rank()));
+  } catch (...) {  // an interrupt
+    comm.end(done);
     throw;
   }
 }

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "transport/communicator.hpp"
 #include "transport/shm/arena.hpp"
 
 namespace unisono {
@@ -23,5 +24,6 @@ struct MonitoredBarrierOptions {
 /// times out does; so the other ranks learn of it as soon as rank 0. Texts name ranks of the
 /// group, `culprits` ranks of the world. Throws DistTimeoutError or DistBackendError.
 void monitoredBarrier(shm::Arena& arena, const MonitoredBarrierOptions& options);
+void monitoredBarrier(Communicator& comm, const MonitoredBarrierOptions& options);
 
 }  // namespace unisono

@@ -49,7 +49,7 @@ class NativeBackend::NativeWork final : public Work, public LaneItem {
     markStarted();
     std::exception_ptr failure;
     try {
-      engine_.lock()->executor.run(args_, args_.timeout);  // it is there: who drives is inside it
+      engine_.lock()->run(args_, args_.timeout);  // it is there: who drives is inside it
     } catch (...) {
       failure = std::current_exception();
     }
@@ -92,8 +92,7 @@ NativeBackend::~NativeBackend() {
 WorkPtr NativeBackend::start(CollectiveArgs&& args) {
   madeIn_.check("group");
   if (isP2POp(args.type)) {
-    WorkPtr now = mailNow(engine_->mail, args);
-    return now ? now : startMail({engine_, &engine_->mail}, std::move(args), timeoutOf(args));
+    return startMessage(std::move(args));
   }
   // The one finished Work has no result to give.
   const bool hasResult = args.type == OpType::ALLREDUCE_SPARSE;
@@ -105,6 +104,19 @@ WorkPtr NativeBackend::start(CollectiveArgs&& args) {
   auto work = std::make_shared<NativeWork>(engine_, std::move(args));
   engine_->lane.push(work);
   return work;
+}
+
+WorkPtr NativeBackend::startMessage(CollectiveArgs&& args) {
+  shm::Mail* mail = engine_->mail();
+  if (mail == nullptr) {
+    throw NotSupportedError({.what = str("Backend unisono does not support ", methodName(args.type),
+                                         " between ranks that reach each other by TCP"),
+                             .hint = "use a collective, or keep the group on one host",
+                             .op = std::string(opName(args.type)),
+                             .group = options().groupName});
+  }
+  WorkPtr now = mailNow(*mail, args);
+  return now ? now : startMail({engine_, mail}, std::move(args), timeoutOf(args));
 }
 
 WorkPtr NativeBackend::startCoalesced(std::vector<CollectiveArgs> batch) {
@@ -135,7 +147,7 @@ void NativeBackend::checkRoom(std::size_t calls, OpType type) const {
 /// On this thread, which has the lane.
 WorkPtr NativeBackend::runHere(CollectiveArgs& args) {
   try {
-    engine_->executor.run(args, timeoutOf(args));
+    engine_->run(args, timeoutOf(args));
   } catch (...) {
     engine_->lane.release();
     return failedWork(args.type, args.seq, std::current_exception());
@@ -159,7 +171,7 @@ void NativeBackend::monitoredBarrier(const BarrierOptions& opts, bool waitAllRan
                                         .globalRanks = engine_->globalRanks};
   const std::shared_ptr<Engine> engine = engine_;
   runInTurn({engine, &engine->lane}, OpType::BARRIER,
-            [&arena = engine->arena, options] { unisono::monitoredBarrier(arena, options); });
+            [&engine = *engine, options] { engine.monitoredBarrier(options); });
 }
 
 void NativeBackend::abort(std::exception_ptr reason) {
@@ -181,7 +193,7 @@ void NativeBackend::abort(std::exception_ptr reason) {
     cause.text += ": with something that is no std::exception";
   }
   // Other threads may be waiting in an operation: the record ends their waits.
-  engine_->arena.wait().fail(cause);
+  engine_->fail(cause);
   if (!reason) {
     reason = std::make_exception_ptr(DistBackendError({.reason = Reason::ABORTED,
                                                        .what = cause.text,
@@ -189,8 +201,7 @@ void NativeBackend::abort(std::exception_ptr reason) {
                                                        .rank = rank(),
                                                        .world = size()}));
   }
-  engine_->lane.close(reason);
-  engine_->mail.close(reason);
+  engine_->close(reason);
 }
 
 void NativeBackend::shutdown() {
@@ -204,11 +215,10 @@ void NativeBackend::shutdown() {
                    .world = size()};
   const Milliseconds patience = timeout();
   const Deadline deadline = Deadline::after(patience);
-  if (engine_->lane.drain(deadline) && engine_->mail.flush(deadline)) {
-    const auto reason = std::make_exception_ptr(DistBackendError(std::move(facts)));
-    engine_->lane.close(reason);
-    engine_->mail.close(reason);
-    engine_->segment->leave();
+  shm::Mail* mail = engine_->mail();
+  if (engine_->lane.drain(deadline) && (mail == nullptr || mail->flush(deadline))) {
+    engine_->close(std::make_exception_ptr(DistBackendError(std::move(facts))));
+    engine_->leave();
     return;
   }
   facts.reason = Reason::TIMEOUT;
@@ -218,15 +228,14 @@ void NativeBackend::shutdown() {
   facts.hint = "wait for operations before the group is shut down, or raise its timeout";
   const DistTimeoutError late(facts);
   // As in abort().
-  engine_->arena.wait().fail({.reason = Reason::TIMEOUT,
-                              .culprits = {rank()},
-                              .reporter = rank(),
-                              .seq = 0,
-                              .text = facts.what});
-  engine_->lane.close(std::make_exception_ptr(late));
-  engine_->mail.close(std::make_exception_ptr(late));
+  engine_->fail({.reason = Reason::TIMEOUT,
+                 .culprits = {rank()},
+                 .reporter = rank(),
+                 .seq = 0,
+                 .text = facts.what});
+  engine_->close(std::make_exception_ptr(late));
   static_cast<void>(engine_->lane.drain(Deadline::after(kTimeToFail)));
-  engine_->segment->leave();
+  engine_->leave();
   throw late;
 }
 
@@ -240,12 +249,12 @@ Tensor NativeBackend::allocateTensor(std::int64_t count, DType type) {
   std::size_t bytes = 0;
   UNISONO_CHECK(!__builtin_mul_overflow(static_cast<std::size_t>(count), elementSize(type), &bytes),
                 "a tensor of ", count, " elements is larger than any memory");
-  std::shared_ptr<std::byte> memory = engine_->arena.registered().allocate(bytes);
+  std::shared_ptr<std::byte> memory = engine_->allocate(bytes);
   return {memory.get(), type, Dims{count}, Device{}, memory};
 }
 
 ErrorType NativeBackend::error() const {
-  const auto cause = engine_->segment->cause();
+  const auto cause = engine_->cause();
   return !cause                             ? ErrorType::SUCCESS
          : cause->reason == Reason::TIMEOUT ? ErrorType::TIMEOUT
                                             : ErrorType::COMM_ERROR;

@@ -1,4 +1,4 @@
-// NativeBackend: unisono's own engine, for tensors in the memory of one host.
+// NativeBackend: unisono's own engines, for tensors in the memory of hosts.
 //
 // A synchronous operation on an idle group runs on the calling thread and returns the one finished
 // Work: no allocation, no lock, no other thread. An asynchronous one is queued in the group's lane.
@@ -37,6 +37,7 @@ class NativeBackend final : public Backend {
   class NativeWork;
 
   WorkPtr runHere(CollectiveArgs& args);
+  WorkPtr startMessage(CollectiveArgs&& args);
   /// Throws when the lane cannot take so many more.
   void checkRoom(std::size_t calls, OpType type) const;
   /// This rank as the world knows it: for texts that other ranks read.

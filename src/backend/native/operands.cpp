@@ -1,5 +1,7 @@
 #include "backend/native/operands.hpp"
 
+#include "backend/native/monitored_barrier.hpp"
+#include "base/str.hpp"
 #include "reduction/copy.hpp"
 #include "reduction/reduction.hpp"
 #include "tensor/strided.hpp"
@@ -12,6 +14,21 @@ bool isOneVector(const CollectiveArgs& args) noexcept {
 }
 
 }  // namespace
+
+std::string describeCall(const Call& call) {
+  const auto type = static_cast<OpType>(call.opType);
+  if (type == OpType::BARRIER) {
+    return std::string(call.root < 0 ? opName(type) : kMonitoredBarrier);
+  }
+  const std::string_view element =
+      call.dtype < kDTypeCount ? name(static_cast<DType>(call.dtype)) : "?";
+  const std::string_view opText = call.reduceOp <= static_cast<std::uint8_t>(RedOpType::UNUSED)
+                                      ? name(static_cast<RedOpType>(call.reduceOp))
+                                      : "?";
+  const std::string reduction = isReduction(type) ? str(", ", opText) : "";
+  const std::string root = call.root >= 0 ? str(", root ", call.root) : "";
+  return str(opName(type), "(", element, "[", call.count, "]", reduction, root, ")");
+}
 
 ConstBlock contribution(const CollectiveArgs& args, const Tensor& tensor, Scratch& scratch) {
   const ConstBlock plain = readable(tensor, scratch);

@@ -5,12 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "unisono/work/collective_args.hpp"
 
 #include "backend/native/staging.hpp"
 #include "collective/block.hpp"
+#include "transport/communicator.hpp"
 
 namespace unisono {
 
@@ -18,6 +20,10 @@ namespace unisono {
 inline std::uint32_t folded(std::uint64_t signature) noexcept {
   return static_cast<std::uint32_t>(signature ^ (signature >> 32U));
 }
+
+/// What a rank calls, for messages: "all_reduce(float32[1000], SUM)". Another process may have
+/// written anything there.
+std::string describeCall(const Call& call);
 
 /// Cuts `whole` into equal blocks, one for each of `blocks`.
 template <typename BlockType>

@@ -31,8 +31,8 @@ UNISONO_KNOB(std::string, kBind, "UNISONO_STORE_BIND", "auto",
 constexpr std::size_t kReadSize = 64 * 1024;
 constexpr int kReadsPerTurn = 4;  // then the others have their turn
 constexpr int kAcceptsPerTurn = 256;
-constexpr Milliseconds kFlushTime(5);                // then the loop looks at requests again
-constexpr Milliseconds kLongService(1);              // who took more has to let others go first
+constexpr Milliseconds kFlushTime(5);    // then the loop looks at requests again
+constexpr Milliseconds kLongService(1);  // who took more has to let others go first
 // Replies wait until what is ready has been read: up to so many bytes, of so many clients. With
 // more clients the first ones would do nothing meanwhile, although they could ask again already.
 constexpr std::uint64_t kHeldReplies = 1024 * 1024;

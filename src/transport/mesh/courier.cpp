@@ -81,7 +81,7 @@ void Courier::end(bool done) noexcept {
   AbortCause cause{.reason = Reason::ABORTED, .reporter = rank(), .seq = seq_, .text = {}};
   try {
     cause.culprits = {rank()};
-    cause.text = str(mesh_.nameOf(rank()), " has given up ", call_.name, " by half");
+    cause.text = str(mesh_.nameOf(rank()), " has left ", call_.name, " before it was over");
   } catch (const std::bad_alloc&) {
     // That it is over counts more than why.
   }

@@ -107,11 +107,18 @@ void Formation::giveUp(Header& header) const noexcept {
   futexWakeAll(header.formed);
 }
 
-/// Ends the formation for all.
+/// Ends the formation for all, with the cause that was told first.
 void Formation::fail(Segment& segment, const AbortCause& cause) {
-  static_cast<void>(segment.header().abort.publish(cause));
+  if (cause.reason == kNoSharedMemory && options_.rank == 0) {
+    meeting_.moveToTcp(root_);  // before those who are here look for it
+  }
+  const bool isFirst = segment.header().abort.publish(cause);
   futexWakeAll(segment.header().formed);
-  meeting_.blame(cause);
+  const AbortCause counts = isFirst ? cause : segment.cause().value_or(cause);
+  if (counts.reason == kNoSharedMemory) {
+    throwNoSharedMemory(counts.text, counts.culprits);
+  }
+  meeting_.blame(counts);
 }
 
 }  // namespace unisono::shm

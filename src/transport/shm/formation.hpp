@@ -23,6 +23,8 @@ class Formation {
   // How often those who wait look whether a process dumps core, and rank 0 whether the store lives.
   static constexpr Milliseconds kProcessLook{50};
   static constexpr Milliseconds kStoreLook{200};
+  // Nothing else ends a formation with this reason.
+  static constexpr Reason kNoSharedMemory = Reason::PEER_UNREACHABLE;
 
   void checkSystem();
   // Rank 0.
@@ -35,6 +37,7 @@ class Formation {
   void decline(Reason reason, const std::string& text) noexcept;
   std::shared_ptr<SharedMapping> ask(const RootRecord& root);
   void checkHost(const RootRecord& root) const;
+  [[noreturn]] void throwNoSharedMemory(std::string why, const std::vector<int>& ranks) const;
   // All.
   Monitor::Offer offerInbox(const std::shared_ptr<SharedMapping>& mapping) const;
   void goLive(Segment& segment);

@@ -46,6 +46,9 @@ std::shared_ptr<SharedMapping> Formation::join() {
 
 /// Rank 0's memory; none when its process cannot be reached. What this rank throws, rank 0 learns.
 std::shared_ptr<SharedMapping> Formation::joinRoot() {
+  if (root_.socket.empty()) {
+    throwNoSharedMemory(str("rank 0 forms group '", options_.group, "' by TCP"), {0});
+  }
   try {
     checkHost(root_);
     return ask(root_);
@@ -67,13 +70,19 @@ void Formation::decline(Reason reason, const std::string& text) noexcept {
 
 void Formation::checkHost(const RootRecord& root) const {
   if (root.host != hostId()) {
-    ErrorFacts known = meeting_.facts();
-    known.reason = Reason::CONFIG;
-    known.what = str("group '", options_.group, "' spans several hosts: rank 0 is on '", root.host,
-                     "', rank ", options_.rank, " on '", hostId(), "'");
-    known.hint = "this version connects ranks of one host only";
-    throw DistBackendError(std::move(known));
+    throwNoSharedMemory(str("group '", options_.group, "' spans several hosts: rank 0 is on '",
+                            root.host, "', rank ", options_.rank, " on '", hostId(), "'"),
+                        {options_.rank});
   }
+}
+
+void Formation::throwNoSharedMemory(std::string why, const std::vector<int>& ranks) const {
+  ErrorFacts known = meeting_.facts();
+  known.reason = kNoSharedMemory;
+  known.what = std::move(why);
+  known.culprits = inWorld(ranks, options_.globalRanks);
+  known.hint = "let ranks that share no memory use TCP: unset UNISONO_TRANSPORT";
+  throw NoSharedMemory(std::move(known), root_.cookie);
 }
 
 /// The memory of `root`; none when its process cannot be reached.

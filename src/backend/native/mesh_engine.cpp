@@ -1,0 +1,94 @@
+#include "backend/native/mesh_engine.hpp"
+
+#include <utility>
+
+#include "backend/native/operands.hpp"
+#include "base/host.hpp"
+#include "base/random.hpp"
+#include "base/str.hpp"
+#include "base/wait.hpp"
+#include "transport/meeting.hpp"
+
+namespace unisono {
+namespace {
+
+FormOptions formOptions(const BackendParams& params, const Selector& selector) {
+  return {.store = params.store,
+          .rank = params.rank,
+          .size = params.size,
+          .group = params.options.groupName,
+          .settings = selector.settings(),
+          .timeout = params.options.timeout,
+          .globalRanks = params.options.globalRanks};
+}
+
+/// Rank 0 makes up the name of the group, and the others read it.
+std::string agreeOnCookie(const FormOptions& options) {
+  Meeting meeting(options);
+  if (options.rank == 0) {
+    RootRecord root = meeting.aboutRoot(mesh::kVersion);
+    root.cookie = randomId();
+    meeting.announce(root);
+    return root.cookie;
+  }
+  RootRecord root = meeting.awaitRoot();
+  // A root that is gone may be one of an earlier group, whose successor is about to come.
+  const Deadline successor = meeting.deadline().within(Meeting::kSuccessorTime);
+  while (!successor.expired() && (!root.refusal.empty() || !meeting.isAlive(root))) {
+    pauseFor(Milliseconds(10), {.deadline = successor, .subject = {}});
+    root = meeting.awaitRoot();
+  }
+  if (!root.refusal.empty()) {
+    meeting.blame(
+        {.reason = root.reason,
+         .culprits = {0},
+         .text = str("rank 0 cannot form group '", options.group, "': ", printable(root.refusal))});
+  }
+  if (!root.socket.empty()) {
+    meeting.decline(root, Reason::PEER_UNREACHABLE,
+                    str("rank ", options.rank, " of group '", options.group, "' uses TCP only"));
+  }
+  return root.cookie;
+}
+
+mesh::MeshOptions meshOptions(const FormOptions& options, std::string cookie) {
+  if (cookie.empty()) {
+    cookie = agreeOnCookie(options);
+  }
+  return {.meet = {.store = options.store,
+                   .rank = options.rank,
+                   .size = options.size,
+                   .group = options.group,
+                   .cookie = std::move(cookie),
+                   .timeout = options.timeout,
+                   .globalRanks = options.globalRanks},
+          .settings = options.settings};
+}
+
+}  // namespace
+
+std::shared_ptr<Engine> MeshEngine::make(const BackendParams& params, std::string cookie) {
+  auto engine = std::make_shared<MeshEngine>(params, std::move(cookie));
+  engine->lane.belongTo(engine);
+  if (params.rank == 0) {
+    const FormOptions options = formOptions(params, engine->selector);
+    Meeting(options).close();  // everybody has come
+  }
+  return engine;
+}
+
+MeshEngine::MeshEngine(const BackendParams& params, std::string cookie)
+    : Engine(params),
+      mesh_(mesh::Mesh::form(meshOptions(formOptions(params, selector), std::move(cookie)))),
+      courier_(*mesh_, usableCores(), describeCall),
+      executor_(courier_, algorithms_, globalRanks) {}
+
+void MeshEngine::monitoredBarrier(const MonitoredBarrierOptions& options) {
+  unisono::monitoredBarrier(courier_, options);
+}
+
+std::shared_ptr<std::byte> MeshEngine::allocate(std::size_t bytes) {
+  return {new std::byte[bytes](), std::default_delete<std::byte[]>()};
+}
+
+}  // namespace unisono

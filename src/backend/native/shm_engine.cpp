@@ -1,0 +1,42 @@
+#include "backend/native/shm_engine.hpp"
+
+namespace unisono {
+namespace {
+
+FormOptions formOptions(const BackendParams& params, const Selector& selector) {
+  return {.store = params.store,
+          .rank = params.rank,
+          .size = params.size,
+          .group = params.options.groupName,
+          .settings = selector.settings(),
+          .timeout = params.options.timeout,
+          .globalRanks = params.options.globalRanks};
+}
+
+}  // namespace
+
+std::shared_ptr<Engine> ShmEngine::make(const BackendParams& params) {
+  auto engine = std::make_shared<ShmEngine>(params);
+  engine->lane.belongTo(engine);
+  engine->mail_.belongTo(engine);
+  return engine;
+}
+
+ShmEngine::ShmEngine(const BackendParams& params)
+    : Engine(params),
+      segment_(shm::Segment::form(formOptions(params, selector))),
+      arena_(
+          *segment_,
+          {.cores = segment_->cores(), .globalRanks = globalRanks, .describe = Executor::describe}),
+      executor_(arena_, selector),
+      mail_(*segment_, segment_->cores(), globalRanks) {}
+
+void ShmEngine::monitoredBarrier(const MonitoredBarrierOptions& options) {
+  unisono::monitoredBarrier(arena_, options);
+}
+
+std::shared_ptr<std::byte> ShmEngine::allocate(std::size_t bytes) {
+  return arena_.registered().allocate(bytes);
+}
+
+}  // namespace unisono
