@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "transport/mesh/roster.hpp"
+
 namespace unisono::mesh {
 namespace {
 
@@ -99,6 +101,22 @@ TEST(MeshWireTest, ReportsSurviveTheWay) {
     EXPECT_FALSE(Report::decode(std::string_view(bytes).substr(0, size)));
   }
   EXPECT_TRUE(Report::decode(Report{}.encode()));
+}
+
+TEST(MeshWireTest, CardsSurviveTheWay) {
+  const Member member{
+      .host = "h", .process = "p q", .settings = "", .address = "10.0.0.1", .port = 7};
+  const std::string bytes = member.encode();
+  const auto read = Member::decode(bytes);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->host, "h");
+  EXPECT_EQ(read->process, "p q");
+  EXPECT_EQ(read->address, "10.0.0.1");
+  EXPECT_EQ(read->port, 7);
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(Member::decode(std::string_view(bytes).substr(0, size)));
+  }
+  EXPECT_FALSE(Member::decode(bytes + "x"));
 }
 
 }  // namespace

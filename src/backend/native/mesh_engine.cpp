@@ -88,7 +88,15 @@ void MeshEngine::monitoredBarrier(const MonitoredBarrierOptions& options) {
 }
 
 std::shared_ptr<std::byte> MeshEngine::allocate(std::size_t bytes) {
-  return {new std::byte[bytes](), std::default_delete<std::byte[]>()};
+  try {
+    return {new std::byte[bytes](), std::default_delete<std::byte[]>()};
+  } catch (const std::bad_alloc&) {
+    throw DistError({.reason = Reason::RESOURCE,
+                     .what = str("there is no memory for ", formatBytes(bytes),
+                                 " of a tensor of group '", group, "'"),
+                     .hint = "make it smaller, or give the process more memory",
+                     .group = group});
+  }
 }
 
 }  // namespace unisono

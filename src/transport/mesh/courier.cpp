@@ -67,6 +67,7 @@ Courier::Courier(Mesh& mesh, int cores, Describe describe)
 void Courier::open(const Call& call) {
   seq_ += 1;
   call_ = call;
+  recent_[seq_ % recent_.size()] = call;
   deadline_.reset();
   mesh_.noteCall(seq_);
   if (mesh_.hasFailed()) [[unlikely]] {
@@ -361,23 +362,27 @@ void Courier::throwTimeout() {
 }
 
 AbortCause Courier::mismatch(int peer, const Frame& theirs, std::size_t expected) const {
-  const std::string here = describe_(call_);
+  // What was not heard in its own operation is heard in the next with that rank.
+  const bool isOlder = theirs.seq < seq_ && seq_ - theirs.seq < recent_.size();
+  const Call& mine = isOlder ? recent_[theirs.seq % recent_.size()] : call_;
+  const std::string here = describe_(mine);
   const std::string there = describe_(theirs.call);
   std::string how;
-  if (theirs.seq != seq_) {
-    how = str(mesh_.nameOf(peer), " is at operation ", theirs.seq, ", this rank at ", seq_);
-  } else if (here == there && theirs.call.algorithm != call_.algorithm) {
-    how = str(mesh_.nameOf(peer), " does it by another algorithm");
-  } else if (here == there) {
-    how = str(mesh_.nameOf(peer), " gives ", theirs.bytes, " bytes where ", expected,
+  if (here == there && mine.algorithm != theirs.call.algorithm) {
+    how = str("; ", mesh_.nameOf(peer), " does it by another algorithm");
+  } else if (here == there && theirs.seq == seq_) {
+    how = str("; ", mesh_.nameOf(peer), " gives ", theirs.bytes, " bytes where ", expected,
               " are expected");
+  } else if (!isOlder && theirs.seq != seq_) {
+    how = str("; ", mesh_.nameOf(peer), " is at operation ", theirs.seq, ", ", mesh_.nameOf(rank()),
+              " at ", seq_);
   }
   return {.reason = Reason::MISMATCH,
           .culprits = {std::min(peer, rank()), std::max(peer, rank())},
           .reporter = rank(),
           .seq = std::min(seq_, theirs.seq),
           .text = str("the ranks do not call the same: ", mesh_.nameOf(rank()), " calls ", here,
-                      ", ", mesh_.nameOf(peer), " calls ", there, how.empty() ? "" : "; ", how)};
+                      ", ", mesh_.nameOf(peer), " calls ", there, how)};
 }
 
 std::string Courier::inWords(const std::vector<int>& ranks) const {

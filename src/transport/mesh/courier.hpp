@@ -8,6 +8,7 @@
 // Thread safety: as Communicator.
 #pragma once
 
+#include <array>
 #include <list>
 #include <optional>
 #include <string>
@@ -83,6 +84,7 @@ class Courier final : public Communicator {
   const Describe describe_;
   std::uint64_t seq_ = 0;
   Call call_;
+  std::array<Call, 16> recent_{};     // by number: whoever differs may be heard an operation later
   std::optional<Deadline> deadline_;  // set by the first wait of an operation
   TimePoint start_{};
   std::vector<Sending> out_;

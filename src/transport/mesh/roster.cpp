@@ -263,7 +263,8 @@ std::optional<Member> Member::decode(std::string_view bytes) {
   const auto settings = in.blob();
   const auto address = in.blob();
   const auto port = in.number<std::uint16_t>();
-  if (!port || version != kVersion || !in.rest().empty()) {
+  if (!version || !host || !process || !settings || !address || !port || *version != kVersion ||
+      !in.rest().empty()) {
     return std::nullopt;
   }
   return Member{.host = std::string(*host),

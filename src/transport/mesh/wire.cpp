@@ -51,7 +51,8 @@ std::optional<Note> Note::decode(std::string_view bytes) noexcept {
   const auto from = in.number<std::uint32_t>();
   const auto to = in.number<std::uint32_t>();
   const auto purpose = in.number<std::uint32_t>();
-  if (!purpose || version != kVersion || *purpose < static_cast<std::uint32_t>(Purpose::LINK) ||
+  if (!version || !from || !to || !purpose || *version != kVersion ||
+      *purpose < static_cast<std::uint32_t>(Purpose::LINK) ||
       *purpose > static_cast<std::uint32_t>(Purpose::ASK) || !in.rest().empty()) {
     return std::nullopt;
   }
@@ -110,8 +111,8 @@ std::optional<AbortCause> decodeCause(std::string_view bytes) {
   const auto reporter = in.number<std::int32_t>();
   const auto seq = in.number<std::uint64_t>();
   const auto culprits = in.number<std::uint32_t>();
-  if (!culprits || *reason > static_cast<std::uint32_t>(Reason::USAGE) ||
-      *culprits > kMostCulprits) {
+  if (!reason || !reporter || !seq || !culprits ||
+      *reason > static_cast<std::uint32_t>(Reason::USAGE) || *culprits > kMostCulprits) {
     return std::nullopt;
   }
   AbortCause cause{
@@ -145,7 +146,7 @@ std::optional<Report> Report::decode(std::string_view bytes) {
   const auto state = in.number<std::uint32_t>();
   const auto seq = in.number<std::uint64_t>();
   const auto cause = in.blob();
-  if (!cause || *state < static_cast<std::uint32_t>(State::LIVE) ||
+  if (!state || !seq || !cause || *state < static_cast<std::uint32_t>(State::LIVE) ||
       *state > static_cast<std::uint32_t>(State::UNKNOWN)) {
     return std::nullopt;
   }
