@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "base/bytes.hpp"
 #include "base/log.hpp"

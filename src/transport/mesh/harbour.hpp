@@ -13,7 +13,8 @@
 
 #include <memory>
 #include <string>
-#include <vector>
+#include <tuple>
+#include <utility>
 
 #include "base/fd.hpp"
 #include "base/fork.hpp"
@@ -37,7 +38,9 @@ struct DockName {
   std::string id;  // of the group, 16 bytes
   std::uint32_t rank = 0;
 
-  friend auto operator<=>(const DockName&, const DockName&) = default;
+  friend bool operator<(const DockName& a, const DockName& b) noexcept {
+    return std::tie(a.id, a.rank) < std::tie(b.id, b.rank);
+  }
 };
 
 class Harbour {
