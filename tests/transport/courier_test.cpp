@@ -3,7 +3,9 @@
 #include <csignal>
 #include <gmock/gmock.h>
 #include <numeric>
+#include <poll.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 #include "unisono/store/file_store.hpp"
@@ -11,6 +13,7 @@
 #include "net/connect.hpp"
 #include "store/expect.hpp"
 #include "support/support.hpp"
+#include "support/watch.hpp"
 #include "transport/mesh_world.hpp"
 
 namespace unisono::mesh {
@@ -225,6 +228,26 @@ TEST(CourierFailureTest, WhoHasLeftBeforeTheFirstMessageIsNamed) {
     std::byte in{};
     operate(comm, [&] { comm.receive({.rank = 0, .block = {&in, 1}}); });
   });
+  EXPECT_THAT(textOfThrown(thrown[1]), AllOf(HasSubstr("[PEER_LEFT]"), HasSubstr("culprits=[0]")));
+}
+
+TEST(CourierFailureTest, WhoLeavesWhileItIsWaitedForIsNamed) {
+  MeshWorld world(2);
+  std::thread leaver;
+  const auto thrown = world.outcomes([&](Courier& comm) {
+    if (comm.rank() == 0) {
+      return;
+    }
+    leaver = std::thread([&] {
+      // The other has found out that rank 0 lives.
+      pollfd bell{.fd = world.mesh(0).bell(), .events = POLLIN, .revents = 0};
+      EXPECT_TRUE(test::eventually([&] { return ::poll(&bell, 1, 0) == 1; }));
+      world.drop(0);
+    });
+    std::byte in{};
+    operate(comm, [&] { comm.receive({.rank = 0, .block = {&in, 1}}); });
+  });
+  leaver.join();
   EXPECT_THAT(textOfThrown(thrown[1]), AllOf(HasSubstr("[PEER_LEFT]"), HasSubstr("culprits=[0]")));
 }
 

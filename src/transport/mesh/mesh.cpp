@@ -15,6 +15,9 @@
 namespace unisono::mesh {
 namespace {
 
+// From the harbour to who waits.
+constexpr Milliseconds kOnItsWay(20);
+
 /// The key of a group: who knows what rank 0 left in the store knows it, and the job's secret if
 /// there is one.
 Key groupKey(const std::string& cookie) {
@@ -125,6 +128,13 @@ Link* Mesh::incoming(int peer) {
 
 void Mesh::watch(int peer, Deadline deadline) {
   const auto at = static_cast<std::size_t>(peer);
+  for (const auto& link : all_) {
+    // It may have connected and sent something before it left: that is on its way here.
+    if (link->peer == peer && link->hasLeft && elapsedSince(link->leftAt) > kOnItsWay &&
+        incoming(peer) == nullptr) {
+      throw Lost{whyLost(peer)};
+    }
+  }
   if (out_[at] == nullptr && in_[at] == nullptr && !watched_[at]) {
     add({.peer = peer,
          .purpose = Purpose::WATCH,

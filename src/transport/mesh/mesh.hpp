@@ -41,8 +41,9 @@ struct Link {
   Socket socket;
   const void* sender = nullptr;    // whose block is going out by half
   const void* receiver = nullptr;  // whose block has come in by half
-  bool hasLeft = false;            // the peer has said so
-  bool isQuiet = false;            // what is there to be read, nobody wants now
+  bool hasLeft = false;            // the peer has said so, at
+  TimePoint leftAt = {};
+  bool isQuiet = false;  // what is there to be read, nobody wants now
 };
 
 class Mesh final : public Dock {
@@ -85,7 +86,7 @@ class Mesh final : public Dock {
   Link& connect(int peer, Deadline deadline);
   /// The link from rank `peer`; null while there is none.
   Link* incoming(int peer);
-  /// Sees to it that the end of rank `peer` is noticed. Throws Lost.
+  /// Sees to it that the end of rank `peer`, which has not connected, is noticed. Throws Lost.
   void watch(int peer, Deadline deadline);
   /// All of them.
   const std::vector<std::unique_ptr<Link>>& links() const noexcept { return all_; }

@@ -205,6 +205,7 @@ Mesh::News Mesh::peek(Link& link, AbortCause& cause) {
   static_cast<void>(::recv(link.socket.fd(), head.data(), head.size(), MSG_DONTWAIT));
   if (frame->kind == Frame::Kind::BYE) {
     link.hasLeft = true;
+    link.leftAt = systemClock().now();
     return News::NONE;
   }
   cause = readCause(link, frame->bytes, {});
