@@ -28,8 +28,8 @@ SHARED = re.compile(r"\b(?:futexWait|futexWake|atomic_ref|__atomic_\w+|SharedMap
 EXEMPT = {
     "src/life/monitor.cpp": "is a thread with sockets; tests/explore/stand_ins.cpp has another one",
     "src/collective/selection.cpp": "chooses an algorithm before anything is shared",
-    "src/collective/thresholds.cpp": "is a table",
-    "src/collective/tuning.cpp": "reads settings",
+    "src/collective/thresholds.cpp": "only holds the numbers by which selection.cpp chooses",
+    "src/collective/tuning.cpp": "reads the settings of the user, before anything is shared",
     "src/collective/allreduce/direct.cpp": "has no atomic access: each step is one of arena.cpp",
 }
 

@@ -18,6 +18,7 @@ constexpr std::string_view kDeclineKey = "unisono/decline/";  // and the cookie
 // Of who does not know the cookie. A number that is used once precedes the record: whoever declines
 // a second time, for the same reason, is told from the first time.
 constexpr std::string_view kEarlyDeclineKey = "unisono/decline";
+constexpr std::size_t kNumberSize = 32;  // of randomId()
 
 std::string textOf(const Bytes& bytes) {
   return std::string(asText(bytes));
@@ -91,6 +92,7 @@ void Meeting::stayAway() noexcept {
   } catch (const std::exception& second) {
     UNISONO_LOG(INFO, "transport", "the ranks of group '", options_.group,
                 "' cannot be told that there is none: ", second.what());
+  } catch (...) {  // an interrupt: what is being thrown already is as good
   }
 }
 
@@ -121,8 +123,8 @@ std::optional<Decline> Meeting::takeEarlyDecline(const std::function<bool(int)>&
     return std::nullopt;
   }
   options_.store->deleteKey(std::string(kEarlyDeclineKey));
-  const std::size_t number = std::min(record.size(), randomId().size());
-  const auto decline = Decline::decode(std::string_view(record).substr(number));
+  const auto decline =
+      Decline::decode(std::string_view(record).substr(std::min(record.size(), kNumberSize)));
   const auto size = static_cast<std::uint32_t>(options_.size);
   const bool came = decline && decline->rank < size && hasCome(static_cast<int>(decline->rank));
   return came ? std::nullopt : decline;
@@ -184,6 +186,7 @@ void Meeting::decline(const RootRecord& root, Reason reason, const std::string& 
   } catch (const std::exception& second) {
     UNISONO_LOG(INFO, "transport", "rank 0 of group '", options_.group,
                 "' cannot be told that rank ", options_.rank, " does not come: ", second.what());
+  } catch (...) {  // as in stayAway()
   }
 }
 

@@ -78,6 +78,7 @@ void Pool::giveBack(std::size_t taken) noexcept {
 }
 
 void closeLeftovers() {
+  handlers.clear();
   for (const int fd : std::exchange(descriptors, {})) {
     ::close(fd);
   }
@@ -276,7 +277,6 @@ void Monitor::letGo(LifeWord& word) noexcept {
   }
 }
 Monitor::Offer Monitor::offer(std::string cookie, Handler handler) {
-  explore::handlers.clear();  // those of earlier runs
   explore::handlers[cookie] = {std::move(handler), explore::Machine::running()->rank()};
   return {*this, std::move(cookie)};
 }

@@ -37,7 +37,7 @@ class FiberStore final : public Store {
 /// Whether process_vm_readv() works from now on.
 void allowReadingPeers(bool allow) noexcept;
 
-/// Closes what the descriptors of killed ranks have left open.
+/// Closes what the descriptors of killed ranks have left open, and forgets what they offered.
 void closeLeftovers();
 
 }  // namespace unisono::explore

@@ -52,7 +52,7 @@ const std::vector<StoreKind>& storeKinds() {
   const auto hash = [] { return MadeStore{nullptr, std::make_shared<HashStore>()}; };
   const auto uvClient = [] { return tcpClient(Loop::UV); };
   static const auto* kinds = new std::vector<StoreKind>{
-      {.name = "Hash", .make = hash, .cloneIsSelf = true, .limitsKeys = false, .keyPrefix = ""},
+      {.name = "Hash", .make = hash, .cloneIsSelf = true, .keyPrefix = ""},
       {.name = "TcpUvServer", .make = [] { return tcpServer(Loop::UV); }, .ownKeys = 1},
       {.name = "TcpUvClient", .make = uvClient},
       {.name = "TcpUvSyncClient", .make = [] { return tcpClient(Loop::UV, true); }},
@@ -68,7 +68,6 @@ const std::vector<StoreKind>& storeKinds() {
        .make = [=] { return prefixed(hash(), "p"); },
        .cloneIsSelf = true,
        .serverBarrier = false,
-       .limitsKeys = false,
        .keyPrefix = "p/"},
       {.name = "PrefixTcp",
        .make = [=] { return prefixed(uvClient(), "p"); },

@@ -26,7 +26,6 @@ struct StoreKind {
   bool hasQueues = true;
   bool cloneIsSelf = false;     // clone() returns the same data and the same timeout
   bool serverBarrier = true;    // barrier() leaves one key behind, not two
-  bool limitsKeys = true;       // refuses a key of more than 8 KiB
   std::string keyPrefix = "/";  // in front of the user's key in messages
 };
 

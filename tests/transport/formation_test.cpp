@@ -146,6 +146,34 @@ TEST(FormationTest, AnInterruptOfOneEndsItForAll) {
   EXPECT_THROW(std::rethrow_exception(thrown[1]), Interrupt);
 }
 
+/// Every call of it is interrupted again while `interrupted`.
+class InterruptedStore final : public WatchedStore {
+ public:
+  using Store::set;
+  void set(std::string_view key, BytesView value) override {
+    pauseFor(1s, {.deadline = Deadline::after(60s), .subject = {}});
+    WatchedStore::set(key, value);
+  }
+};
+
+TEST(FormationTest, AnInterruptBeforeRankZeroComesIsTheErrorOfItsRank) {
+  struct Interrupt {};
+  setInterruptHook([] {
+    if (interrupted) {
+      throw Interrupt();
+    }
+  });
+  for (const StorePtr& store :
+       {StorePtr(std::make_shared<HashStore>()), StorePtr(std::make_shared<InterruptedStore>())}) {
+    const auto thrown = onThreads(1, [&](int) {
+      interrupted = true;
+      Segment::form(options(store, 1, 2));
+    });
+    EXPECT_THROW(std::rethrow_exception(thrown[0]), Interrupt);
+  }
+  setInterruptHook(nullptr);
+}
+
 TEST(FormationTest, ARankOnAnotherHostEndsItForAll) {
   const test::TempDir folder;
   const auto meet = [&](int rank) {
