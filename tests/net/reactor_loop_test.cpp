@@ -24,10 +24,11 @@ namespace {
 using test::Does;
 using test::kindName;
 using test::kReactorKinds;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::SizeIs;
 using ::testing::StartsWith;
-using ::testing::UnorderedElementsAre;
 
 /// What reactors promise about their loop: posted functions, ticks, stopping, forking.
 class ReactorLoopTest : public test::ReactorFixture {};
@@ -177,10 +178,12 @@ TEST_P(ReactorLoopTest, SurvivesTasksAndTicksThatThrow) {
 
   loop_.run();
 
-  // In any order: the first tick may be due before the loop comes to its tasks.
-  EXPECT_THAT(log.lines(),
-              UnorderedElementsAre(HasSubstr("task trouble"), HasSubstr("tick trouble"),
-                                   HasSubstr("tick trouble")));
+  // In any order: the first tick may be due before the loop comes to its tasks, and another one
+  // before it comes to its end.
+  EXPECT_GE(ticks, 2);
+  EXPECT_THAT(log.lines(), Contains(HasSubstr("task trouble")).Times(1));
+  EXPECT_THAT(log.lines(), Contains(HasSubstr("tick trouble")).Times(ticks));
+  EXPECT_THAT(log.lines(), SizeIs(1 + ticks));
 }
 
 TEST_P(ReactorLoopTest, MayBeDestroyedWhileItWatches) {
