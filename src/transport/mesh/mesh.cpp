@@ -216,9 +216,9 @@ Mesh::Turn::Turn(Mesh& mesh) noexcept : mesh_(mesh) {
 }
 
 Mesh::Turn::~Turn() {
-  // Sequentially consistent, as is the order in fail(): either the cause is seen here, or who found
-  // it sees that nobody has a turn.
-  mesh_.taken_.store(false, std::memory_order_seq_cst);
+  // An exchange, as in tellFailure(): one of the two comes first, and the other sees what was before
+  // it. So either the cause is seen here, or who found it sees that nobody has a turn.
+  mesh_.taken_.exchange(false, std::memory_order_acq_rel);
   if (mesh_.hasFailed()) [[unlikely]] {
     mesh_.tellFailure();
   }
@@ -226,7 +226,6 @@ Mesh::Turn::~Turn() {
 
 AbortCause Mesh::fail(const AbortCause& cause) noexcept {
   if (record_.publish(cause)) {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
     ring();
     tellFailure();
   }
@@ -235,8 +234,7 @@ AbortCause Mesh::fail(const AbortCause& cause) noexcept {
 
 /// Once, unless somebody has its turn: then that one does it.
 void Mesh::tellFailure() noexcept {
-  bool idle = false;
-  if (!taken_.compare_exchange_strong(idle, true, std::memory_order_seq_cst)) {
+  if (taken_.exchange(true, std::memory_order_acq_rel)) {
     return;
   }
   if (!told_) {
