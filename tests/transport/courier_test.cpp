@@ -233,21 +233,17 @@ TEST(CourierFailureTest, WhoHasLeftBeforeTheFirstMessageIsNamed) {
 
 TEST(CourierFailureTest, WhoLeavesWhileItIsWaitedForIsNamed) {
   MeshWorld world(2);
-  std::thread leaver;
   const auto thrown = world.outcomes([&](Courier& comm) {
     if (comm.rank() == 0) {
-      return;
-    }
-    leaver = std::thread([&] {
       // The other has found out that rank 0 lives.
       pollfd bell{.fd = world.mesh(0).bell(), .events = POLLIN, .revents = 0};
       EXPECT_TRUE(test::eventually([&] { return ::poll(&bell, 1, 0) == 1; }));
-      world.drop(0);
-    });
+      world.mesh(0).leave();
+      return;
+    }
     std::byte in{};
     operate(comm, [&] { comm.receive({.rank = 0, .block = {&in, 1}}); });
   });
-  leaver.join();
   EXPECT_THAT(textOfThrown(thrown[1]), AllOf(HasSubstr("[PEER_LEFT]"), HasSubstr("culprits=[0]")));
 }
 

@@ -216,8 +216,8 @@ Mesh::Turn::Turn(Mesh& mesh) noexcept : mesh_(mesh) {
 }
 
 Mesh::Turn::~Turn() {
-  // An exchange, as in tellFailure(): one of the two comes first, and the other sees what was before
-  // it. So either the cause is seen here, or who found it sees that nobody has a turn.
+  // An exchange, as in tellFailure(): one of the two comes first, and the other sees what was
+  // before it. So either the cause is seen here, or who found it sees that nobody has a turn.
   mesh_.taken_.exchange(false, std::memory_order_acq_rel);
   if (mesh_.hasFailed()) [[unlikely]] {
     mesh_.tellFailure();
