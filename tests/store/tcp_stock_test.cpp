@@ -1,4 +1,5 @@
 // How a TCPStore talks to a server that has only PyTorch's protocol.
+#include <algorithm>
 #include <atomic>
 #include <gmock/gmock.h>
 #include <thread>
@@ -213,6 +214,10 @@ TEST_F(StockServerTest, ACallThatIsNotAnsweredGivesUpInTimeAndTheNextOneWorks) {
 TEST_F(StockServerTest, WritesThatCannotBeConfirmedAnyMoreAreReportedByTheNextCall) {
   server.ignore(tcp::Query::NUM_KEYS);
   client.set("k", "v");
+  // What comes along with a request that is carried out is carried out, too.
+  ASSERT_TRUE(test::eventually([&] {
+    return std::ranges::any_of(server.seen(), [](const auto& one) { return one.query == "set"; });
+  }));
   client.setTimeout(100ms);
   EXPECT_EQ(reasonOf([&] { client.numKeys(); }), Reason::TIMEOUT);
   server.cutAll();
