@@ -16,8 +16,22 @@ using simulation::Call;
 
 constexpr tcp::ConnectionId kId = 1;
 
+/// Those of one request with an answer of its own; what needs several clients, or knows all keys,
+/// is the simulation's.
+const std::vector<simulation::Kind>& comparableKinds() {
+  static const auto* const kinds = [] {
+    auto* some = new std::vector<simulation::Kind>(simulation::kinds());
+    std::erase_if(*some, [](const simulation::Kind& kind) {
+      return kind.then || kind.op == Op::ARRIVE || kind.op == Op::COUNT || kind.op == Op::LIST ||
+             (kind.op == Op::LENGTH && kind.waits);
+    });
+    return some;
+  }();
+  return *kinds;
+}
+
 Call plan(FuzzedDataProvider& data) {
-  const std::vector<simulation::Kind>& kinds = simulation::kinds();
+  const std::vector<simulation::Kind>& kinds = comparableKinds();
   const auto& kind = kinds[data.ConsumeIntegralInRange<std::size_t>(0, kinds.size() - 1)];
   Call call{.event = {}, .query = kind.query, .answered = kind.answered, .waits = kind.waits};
   call.event.op = kind.op;
@@ -62,6 +76,9 @@ void compareOne(tcp::StoreCore& core, linear::State& model, Call call) {
       FUZZ_EXPECT(reader.number<std::uint8_t>() == std::optional<std::uint8_t>(0));
     }
     FUZZ_EXPECT(decode(reader, call) && reader.rest().empty());
+    if (call.query == tcp::Query::WAIT) {
+      call.event.result = 1;  // all are there
+    }
   }
   call.event.known = true;
   FUZZ_EXPECT(step(model, call.event));
