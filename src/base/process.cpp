@@ -13,17 +13,20 @@
 
 #include "unisono/base/error.hpp"
 
+#include "base/fd.hpp"
 #include "base/str.hpp"
 
 namespace unisono {
 namespace {
 
-/// The first line of a small file; empty when it cannot be read.
+/// The first line of a small file; empty when it cannot be read. A stream would be silent about
+/// a lack of memory too, and a process without it be taken for another on another host.
 std::string firstLine(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  char bytes[1024];
+  const ssize_t got = file.valid() ? ::read(file.get(), bytes, sizeof bytes) : -1;
+  const std::string_view text(bytes, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  return std::string(text.substr(0, text.find('\n')));
 }
 
 template <typename Number>

@@ -101,6 +101,9 @@ class Monitor::Impl {
   class Caller final : public Watcher {
    public:
     Caller(Impl& owner, LocalSocket socket) : owner_(owner), socket_(std::move(socket)) {}
+    Caller(const Caller&) = delete;
+    Caller& operator=(const Caller&) = delete;
+    ~Caller() { owner_.unwatch(socket_.fd()); }
     void onReady(bool /*readable*/, bool /*writable*/) noexcept override {
       owner_.answer(*this);
       owner_.dismiss(socket_.fd());  // destroys this
@@ -153,11 +156,16 @@ class Monitor::Impl {
     if (callers_.size() >= kMostCallers) {
       return;
     }
-    const auto caller =
-        callers_.emplace(fd, std::make_unique<Caller>(*this, std::move(socket))).first;
-    if (!reactor().watch(fd, {.read = true}, *caller->second).isOk()) {
-      callers_.erase(caller);
+    auto caller = std::make_unique<Caller>(*this, std::move(socket));
+    if (reactor().watch(fd, {.read = true}, *caller).isOk()) {
+      callers_.emplace(fd, std::move(caller));
     }
+  }
+
+  /// Also when it was never watched.
+  void unwatch(int fd) noexcept {
+    reactor().role.assertHeld();
+    reactor().unwatch(fd);
   }
 
   void answer(Caller& caller) noexcept {
@@ -183,8 +191,8 @@ class Monitor::Impl {
   }
 
   void dismiss(int fd) noexcept {
+    unwatch(fd);
     reactor().role.assertHeld();
-    reactor().unwatch(fd);
     if (const auto caller = callers_.find(fd); caller != callers_.end() && !spare_.valid()) {
       // In one step: others would take a descriptor that is free for a moment.
       UniqueFd socket = caller->second->socket().release();
@@ -208,14 +216,11 @@ class Monitor::Impl {
 
   /// Sends away who says nothing, and lets others come again.
   void lookAfterCallers() {
-    std::vector<int> silent;
-    for (const auto& [fd, caller] : callers_) {
-      if (caller->isSilent()) {
-        silent.push_back(fd);
+    for (auto caller = callers_.begin(); caller != callers_.end();) {
+      const auto& [fd, who] = *caller++;  // dismissing one leaves the others where they are
+      if (who->isSilent()) {
+        dismiss(fd);
       }
-    }
-    for (const int fd : silent) {
-      dismiss(fd);
     }
     replaceSpare();
     reactor().role.assertHeld();

@@ -179,7 +179,7 @@ void Work::markStarted() {
   completion_->setStarted(systemClock().now());
 }
 
-WorkPtr finishedWork() noexcept {
+WorkPtr finishedWork() {
   // Never destroyed: works may be waited for while the process ends.
   static Work* const work = new EndedWork(OpType::UNKNOWN, 0, nullptr);
   // Shares ownership with nobody: copies of such a pointer count nothing.

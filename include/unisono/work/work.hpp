@@ -123,8 +123,9 @@ class UNISONO_API Work : public std::enable_shared_from_this<Work> {
 };
 
 /// The work of every operation that succeeded before its call returned: one for all, which knows
-/// nothing of the operation. Costs neither memory nor a count of references.
-UNISONO_API WorkPtr finishedWork() noexcept;
+/// nothing of the operation. Costs neither memory nor a count of references but on the first call,
+/// which a backend makes before there is an operation whose success a lack of memory would hide.
+UNISONO_API WorkPtr finishedWork();
 
 /// The same for a message that was received from `source`: one for each rank.
 UNISONO_API WorkPtr receivedWork(int source);

@@ -81,7 +81,9 @@ class NativeBackend::NativeWork final : public Work, public LaneItem {
 
 NativeBackend::NativeBackend(const BackendParams& params)
     : Backend(params, {.ops = kOps, .devices = {DeviceType::CPU}, .coalescing = true}),
-      engine_(Engine::make(params)) {}
+      engine_(Engine::make(params)) {
+  static_cast<void>(finishedWork());  // made now, so that runHere() can not lack it
+}
 
 NativeBackend::~NativeBackend() {
   if (!madeIn_.inChild()) {

@@ -113,6 +113,9 @@ class Harbour::Impl {
   };
   struct Pier final : Watcher {
     Pier(Impl& owner, Listener listening) : impl(owner), listener(std::move(listening)) {}
+    Pier(const Pier&) = delete;
+    Pier& operator=(const Pier&) = delete;
+    ~Pier() { impl.unwatch(listener.fds().front()); }
     void onReady(bool, bool) noexcept override { impl.accept(listener.fds().front()); }
     Impl& impl;
     Listener listener;
@@ -120,6 +123,9 @@ class Harbour::Impl {
   struct Visit final : Watcher {
     Visit(Impl& owner, UniqueFd fd, const SocketAddress& from)
         : impl(owner), guest(std::move(fd), from) {}
+    Visit(const Visit&) = delete;
+    Visit& operator=(const Visit&) = delete;
+    ~Visit() { impl.unwatch(guest.fd()); }
     void onReady(bool, bool) noexcept override { impl.serve(*this); }  // may destroy this
     Impl& impl;
     Guest guest;
@@ -170,10 +176,9 @@ class Harbour::Impl {
     }
     applyStreamOptions(fd.get(), streamOptions_);
     const int number = fd.get();
-    const auto visit =
-        visits_.emplace(number, std::make_unique<Visit>(*this, std::move(fd), from)).first;
-    if (!reactor_->watch(number, {.read = true}, *visit->second).isOk()) {
-      visits_.erase(visit);
+    auto visit = std::make_unique<Visit>(*this, std::move(fd), from);
+    if (reactor_->watch(number, {.read = true}, *visit).isOk()) {
+      visits_.emplace(number, std::move(visit));
     }
   }
 
@@ -242,10 +247,12 @@ class Harbour::Impl {
     return false;
   }
 
-  void dismiss(int fd) noexcept {
+  void dismiss(int fd) noexcept { visits_.erase(fd); }
+
+  /// Also when it was never watched.
+  void unwatch(int fd) noexcept {
     reactor_->role.assertHeld();
     reactor_->unwatch(fd);
-    visits_.erase(fd);
   }
 
   void forget(const DockName& name) {
