@@ -139,6 +139,10 @@ Future Work::getFuture() {
   return Future(completion_);
 }
 
+Future Work::then(std::function<TensorList(const Future&)> next) {
+  return getFuture().then(std::move(next));
+}
+
 void Work::addCallback(std::function<void()> callback) {
   completion_->onDone(std::move(callback));
 }

@@ -155,8 +155,8 @@ TEST_F(FutureTest, ThenAfterTheEndRunsAtOnce) {
   const auto bad = std::make_shared<OpenWork>();
   bad->finish(peerDied());
 
-  const Future value = work->getFuture().then([](const Future& done) { return done.value(); });
-  const Future error = bad->getFuture().then([](const Future& done) { return done.value(); });
+  const Future value = work->then([](const Future& done) { return done.value(); });
+  const Future error = bad->then([](const Future& done) { return done.value(); });
 
   EXPECT_TRUE(value.done());
   EXPECT_EQ(value.value()[0].data(), values_.data());

@@ -1,6 +1,6 @@
 // Future: the tensors that an operation will give, or the error it will end with.
 //
-//   Future halved = work->getFuture().then([](const Future& done) {
+//   Future halved = work->then([](const Future& done) {
 //     halve(done.value());
 //     return done.value();
 //   });

@@ -80,6 +80,8 @@ class UNISONO_API Work : public std::enable_shared_from_this<Work> {
 
   /// The same end as a Future: its value are the outputs.
   Future getFuture();
+  /// What `next` makes of that Future, once it has ended; see Future::then().
+  Future then(std::function<TensorList(const Future&)> next);
   /// Calls `callback` when it has ended, on the thread that ends it; at once when it has. What it
   /// throws is logged and dropped.
   void addCallback(std::function<void()> callback);
