@@ -54,6 +54,9 @@ STANDARD = frozenset(
     """.split()
 )
 
+# What headers for C programs include of theirs.
+STANDARD_OF_C = frozenset(("stddef.h", "stdint.h"))
+
 SYSTEM = re.compile(
     r"(sys|linux|netinet|arpa|asm|sanitizer)/[\w/]+\.h|net/if\.h|"
     r"(unistd|fcntl|poll|signal|pthread|errno|netdb|ifaddrs|dirent|sched|time|dlfcn|spawn|limits|"
@@ -165,7 +168,7 @@ class Layers:
         return self._own_problem(where, name)
 
     def _library_problem(self, where: str, name: str) -> str:
-        if name in STANDARD:
+        if name in STANDARD or (where.endswith(".h") and name in STANDARD_OF_C):
             return ""
         if where.startswith("include/"):
             return f"public headers include only the standard library and unisono/, not <{name}>"

@@ -66,19 +66,28 @@ check_exports() {
     grep -vE '^((vtable|VTT|typeinfo|typeinfo name|guard variable) for |(non-)?virtual thunk to )?unisono::' |
     grep -vE '^unisono_[a-z0-9_]+$') || true
   [[ -z $strange ]] || fail "$(basename "$library") exports what is not unisono's: $strange"
+  # What C programs are linked against is a promise: it changes only together with its list.
+  strange=$(diff "$here/c_symbols.txt" <(nm -D --defined-only "$library" | cut -d ' ' -f 3 |
+    grep -E '^unisono_' | LC_ALL=C sort)) ||
+    fail "the functions of unisono.h differ from tests/package/c_symbols.txt: $strange"
 }
 
-# compile_alone FOLDER HEADER: compiles it twice in a row, with nothing else to look in.
+# compile_alone FOLDER HEADER: compiles it twice in a row, with nothing else to look in; one for C
+# as C too.
 compile_alone() {
-  printf '#include "%s"\n' "$2" "$2" |
-    "$cxx" -std=c++20 -fsyntax-only -Wall -Wextra -Werror -I "$1" -x c++ -
+  local twice
+  twice=$(printf '#include "%s"\n' "$2" "$2")
+  "$cxx" -std=c++20 -fsyntax-only -Wall -Wextra -Werror -I "$1" -x c++ - <<<"$twice"
+  if [[ $2 == *.h ]]; then
+    "$cxx" -std=c99 -fsyntax-only -Wall -Wextra -Wpedantic -Werror -I "$1" -x c - <<<"$twice"
+  fi
 }
 
 # Every public header is there, compiles alone, includes only the standard library and others that
 # are installed, and has no name of a library that we build on in it.
 check_headers() {
   local folder=$1 header found included headers=()
-  (cd "$here/../../include" && find unisono -name '*.hpp') >"$scratch/public"
+  (cd "$here/../../include" && find unisono -name '*.h*') >"$scratch/public"
   echo unisono/version.hpp >>"$scratch/public"
   (cd "$folder" && find . -name '*.h*' -printf '%P\n') >"$scratch/installed"
   found=$(diff <(sort "$scratch/public") <(sort "$scratch/installed")) ||
@@ -88,6 +97,7 @@ check_headers() {
     while read -r included; do
       case $included in
         '"unisono/'*) [[ -f $folder/$(tr -d '"' <<<"$included") ]] && continue ;;
+        '<stddef.h>' | '<stdint.h>') [[ $header == *.h ]] && continue ;;
         '<'*[/.]*) ;;
         '<'*) continue ;;
       esac
