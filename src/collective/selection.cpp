@@ -16,7 +16,7 @@ namespace {
 UNISONO_KNOB(
     std::string, kAlgo, "UNISONO_ALGO", "",
     "takes one algorithm wherever it can be used, as in allreduce=flat,blocks=slots, or for so "
-    "many bytes, as in allreduce=flat:1k-64k; empty = the best");
+    "many bytes, as in allreduce=flat:1k-64k; by TCP as in allreduce=tcp/ring; empty = the best");
 
 constexpr std::array<AllreduceAlgorithm, 4> kAllreduce = {{
     {1, "ll", "one line carries data and flag; everybody reads everybody",
@@ -81,15 +81,25 @@ Selector::Selector() : settings_(kAlgo.value()) {
     }
     blocks_.push_back({range.algorithm == "pull", range.bytes});
   }
+  for (const TunedLinks& each : tuning->links) {
+    if (!links_.force(each)) {
+      refuse();
+    }
+  }
 }
 
 void Selector::refuse() const {
+  std::vector<std::string> between;
+  for (const links::AlgorithmName& each : links::LinkSelector::names()) {
+    between.push_back(str(each.operation, "=tcp/", each.name));
+  }
   throw UsageError(
       {.reason = Reason::CONFIG,
        .what = str("UNISONO_ALGO is '", printable(settings_), "', which names no algorithm"),
-       .hint = "use allreduce=ll, allreduce=last, allreduce=flat or allreduce=slices, and "
-               "blocks=slots or blocks=pull, with a comma between; or for so many bytes only, as "
-               "in allreduce=flat:1k-64k"});
+       .hint = str("use allreduce=ll, allreduce=last, allreduce=flat or allreduce=slices, and "
+                   "blocks=slots or blocks=pull, with a comma between; or for so many bytes only, "
+                   "as in allreduce=flat:1k-64k; by TCP ",
+                   join(between, ", "))});
 }
 
 bool Selector::pulls(Movement movement, std::size_t bytes, int ranks) const noexcept {

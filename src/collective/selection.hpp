@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "collective/allreduce/algorithms.hpp"
+#include "collective/links/selection.hpp"
 #include "collective/thresholds.hpp"
 
 namespace unisono {
@@ -48,7 +49,8 @@ std::span<const AllreduceAlgorithm> allreduceAlgorithms() noexcept;
 
 class Selector {
  public:
-  /// Reads UNISONO_ALGO. Throws UsageError (CONFIG) when it names no algorithm.
+  /// Reads UNISONO_ALGO. Throws UsageError (CONFIG) when it names no algorithm; also one of those
+  /// that are not for this group, so that a mistake shows wherever the program runs.
   Selector();
 
   const AllreduceAlgorithm& allreduce(const Situation& situation) const;
@@ -56,6 +58,9 @@ class Selector {
   /// Whether blocks of `bytes` are best read from the memory of who gives them, where that can be.
   /// Every giver chooses for itself: its announcement tells the others.
   bool pulls(Movement movement, std::size_t bytes, int ranks) const noexcept;
+
+  /// What is chosen where ranks reach each other by messages only.
+  const links::LinkSelector& links() const noexcept { return links_; }
 
   /// What the members of a group must have alike.
   const std::string& settings() const noexcept { return settings_; }
@@ -76,6 +81,7 @@ class Selector {
   // What UNISONO_ALGO says; the first that fits counts.
   std::vector<Forced> forced_;
   std::vector<Blocks> blocks_;
+  links::LinkSelector links_;
 };
 
 }  // namespace unisono

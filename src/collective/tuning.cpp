@@ -49,23 +49,29 @@ std::optional<TunedRange> rangeIn(std::string_view text) {
 }  // namespace
 
 std::optional<Tuning> Tuning::parse(std::string_view text) {
+  constexpr std::string_view kLinks = "tcp/";
   Tuning tuning;
-  std::vector<TunedRange>* list = nullptr;
+  std::string name;
   for (std::string_view rest = text; !rest.empty();) {
     std::string_view setting = rest.substr(0, rest.find_first_of(",;"));
     rest.remove_prefix(std::min(rest.size(), setting.size() + 1));
     if (const std::size_t equals = setting.find('='); equals != std::string_view::npos) {
-      const std::string_view name = setting.substr(0, equals);
-      list = name == "allreduce" || name == "all_reduce" ? &tuning.allreduce
-             : name == "blocks"                          ? &tuning.blocks
-                                                         : nullptr;
+      name = setting.substr(0, equals);
+      std::erase(name, '_');
       setting.remove_prefix(equals + 1);
     }
-    const auto range = rangeIn(setting);
-    if (list == nullptr || !range) {
+    const bool isOfLinks = setting.starts_with(kLinks);
+    const auto range = rangeIn(setting.substr(isOfLinks ? kLinks.size() : 0));
+    if (!range) {
       return std::nullopt;
     }
-    list->push_back(*range);
+    if (isOfLinks) {
+      tuning.links.push_back({name, *range});
+    } else if (name == "allreduce" || name == "blocks") {
+      (name == "blocks" ? tuning.blocks : tuning.allreduce).push_back(*range);
+    } else {
+      return std::nullopt;
+    }
   }
   return tuning;
 }

@@ -10,8 +10,10 @@
 #include "unisono/work/collective_api.hpp"
 
 #include "base/str.hpp"
+#include "collective/selection.hpp"
 #include "store/expect.hpp"
 #include "support/loopback_world.hpp"
+#include "support/support.hpp"
 #include "tensor/strided.hpp"
 
 namespace unisono {
@@ -53,8 +55,13 @@ struct Shape {
 };
 
 constexpr const char* kForLarge =
-    "allreduce=ring,reduce=ring,broadcast=scattered,allgather=ring,reducescatter=pairwise,"
-    "alltoall=pairwise";
+    "allreduce=tcp/ring,reduce=tcp/ring,broadcast=tcp/scattered,allgather=tcp/ring,"
+    "reducescatter=tcp/pairwise,alltoall=tcp/pairwise";
+
+links::LinkSelector forcing(const char* text) {
+  const test::ScopedEnv algorithm("UNISONO_ALGO", text);
+  return Selector().links();
+}
 
 std::vector<Shape> shapes() {
   std::vector<Shape> all;
@@ -68,7 +75,7 @@ std::vector<Shape> shapes() {
 class LinkExecutorTest : public ::testing::TestWithParam<Shape> {
  protected:
   const int n_ = GetParam().ranks;
-  const links::LinkSelector selector_{GetParam().forced};
+  const links::LinkSelector selector_ = forcing(GetParam().forced);
   LoopbackWorld world_{GetParam().ranks, {.room = 0}};
 
   std::vector<std::exception_ptr> outcomes(const std::function<void(LinkRank&)>& body) {

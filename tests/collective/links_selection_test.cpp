@@ -2,8 +2,9 @@
 #include <gmock/gmock.h>
 #include <set>
 
-#include "collective/links/selection.hpp"
+#include "collective/selection.hpp"
 #include "store/expect.hpp"
+#include "support/support.hpp"
 
 namespace unisono {
 namespace {
@@ -14,6 +15,12 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr std::size_t kKi = 1024;
+
+/// With what UNISONO_ALGO=`text` forces.
+LinkSelector forcing(const std::string& text) {
+  const test::ScopedEnv algo("UNISONO_ALGO", text.c_str());
+  return Selector().links();
+}
 
 TEST(LinkSelectorTest, ReducesInFewFlightsWhatIsSmallAndWithFewBytesWhatIsLarge) {
   const LinkSelector selector;
@@ -51,7 +58,8 @@ TEST(LinkSelectorTest, BetweenTwoRanksOneMessageIsBestForAllSizes) {
 }
 
 TEST(LinkSelectorTest, TakesWhatIsForcedWhateverTheSize) {
-  const LinkSelector selector("allreduce=ring,reducescatter=ring,alltoall=pairwise");
+  const LinkSelector selector =
+      forcing("all_reduce=tcp/ring,reducescatter=tcp/ring;all_to_all=tcp/pairwise");
 
   EXPECT_EQ(selector.allreduce(1, 2).name, "ring");
   EXPECT_EQ(selector.reduceScatter(1, 2).name, "ring");
@@ -59,28 +67,41 @@ TEST(LinkSelectorTest, TakesWhatIsForcedWhateverTheSize) {
   EXPECT_EQ(selector.broadcast(1, 2).name, "binomial") << "the rest is as it was";
 }
 
+TEST(LinkSelectorTest, WhatIsForcedMayBeForSomeSizesOnly) {
+  const LinkSelector selector = forcing("allreduce=flat,tcp/ring:0-1k,tcp/doubling:1k-inf");
+
+  EXPECT_EQ(selector.allreduce(1023, 2).name, "ring");
+  EXPECT_EQ(selector.allreduce(1024, 2).name, "doubling");
+  EXPECT_EQ(forcing("allreduce=tcp/ring:0-1k").allreduce(1024, 2).name, "doubling");
+  EXPECT_EQ(forcing("allreduce=flat").allreduce(kKi * kKi, 2).name, "ring")
+      << "that is for ranks that share memory";
+}
+
 TEST(LinkSelectorTest, EveryNameCanBeForced) {
   for (const links::AlgorithmName& each : LinkSelector::names()) {
     LinkSelector selector;
-    EXPECT_TRUE(selector.force(std::string(each.operation) + "=" + std::string(each.name)));
+    EXPECT_TRUE(selector.force({std::string(each.operation), {std::string(each.name), {0}}}));
     EXPECT_FALSE(each.summary.empty());
   }
   EXPECT_EQ(LinkSelector::names().size(), 14U);
 }
 
 TEST(LinkSelectorTest, RefusesWhatNamesNoAlgorithm) {
-  for (const char* forced :
-       {"ring", "allreduce=", "allreduce=bruck", "=ring", "allreduce=ring,x"}) {
-    EXPECT_THAT(textOf<UsageError>([&] { LinkSelector selector(forced); }),
-                AllOf(HasSubstr("names no algorithm"), HasSubstr("allreduce=halving"),
-                      HasSubstr("[CONFIG]")));
+  for (const char* wrong :
+       {"tcp/ring", "allreduce=tcp/", "allreduce=tcp/bruck", "=tcp/ring", "allreduce=tcp/ring,x",
+        "allreduce=ring", "blocks=tcp/ring", "reduce=tcp/ring:1k", "gather=tcp/direct"}) {
+    EXPECT_THAT(textOf<UsageError>([&] { forcing(wrong); }),
+                AllOf(HasSubstr("names no algorithm"), HasSubstr("allreduce=tcp/halving"),
+                      HasSubstr("alltoall=tcp/pairwise"), HasSubstr("[CONFIG]")))
+        << wrong;
   }
 }
 
 TEST(LinkSelectorTest, NumbersTellAlgorithmsApart) {
   std::set<int> numbers;
   for (const links::AlgorithmName& each : LinkSelector::names()) {
-    LinkSelector selector(std::string(each.operation) + "=" + std::string(each.name));
+    const LinkSelector selector =
+        forcing(std::string(each.operation) + "=tcp/" + std::string(each.name));
     const int all[] = {selector.allreduce(1, 3).number,     selector.reduce(1, 3).number,
                        selector.broadcast(1, 3).number,     selector.allgather(1, 3).number,
                        selector.reduceScatter(1, 3).number, selector.alltoall(1, 3).number};

@@ -107,6 +107,21 @@ TEST(TransportTest, AnUnknownOneIsRefused) {
               AllOf(HasSubstr("pigeon"), HasSubstr("[CONFIG]"), HasSubstr("shm, tcp")));
 }
 
+TEST(TransportTest, AnAlgorithmThatIsForcedIsTaken) {
+  const ScopedEnv transport("UNISONO_TRANSPORT", "tcp");
+  // Around a ring 256 + 1 + 1 is rounded to eight bits in every step.
+  for (const auto& [forced, sum] :
+       {std::pair("", 258.0F), std::pair("reduce_scatter=tcp/ring", 256.0F)}) {
+    const ScopedEnv algorithm("UNISONO_ALGO", forced);
+    inWorld(3, [sum = sum](Group world) {
+      const std::vector<BFloat16> give(3, BFloat16(world.rank() == 1 ? 256.0F : 1.0F));
+      std::vector<BFloat16> mine(1);
+      world.reduceScatter(give, mine);
+      EXPECT_TRUE(world.rank() != 0 || static_cast<float>(mine[0]) == sum);
+    });
+  }
+}
+
 TEST(TransportTest, MessagesByTcpAreRefusedWithAWord) {
   const ScopedEnv transport("UNISONO_TRANSPORT", "tcp");
   inWorld(2, [](Group world) {

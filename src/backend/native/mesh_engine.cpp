@@ -81,7 +81,7 @@ MeshEngine::MeshEngine(const BackendParams& params, std::string cookie)
     : Engine(params),
       mesh_(mesh::Mesh::form(meshOptions(formOptions(params, selector), std::move(cookie)))),
       courier_(*mesh_, usableCores(), describeCall),
-      executor_(courier_, algorithms_, globalRanks) {}
+      executor_(courier_, selector.links(), globalRanks) {}
 
 void MeshEngine::monitoredBarrier(const MonitoredBarrierOptions& options) {
   unisono::monitoredBarrier(courier_, options);

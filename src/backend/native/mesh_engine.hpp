@@ -25,7 +25,6 @@ class MeshEngine final : public Engine {
   void leave() noexcept override { mesh_->leave(); }
 
  private:
-  const links::LinkSelector algorithms_;
   const std::unique_ptr<mesh::Mesh> mesh_;
   mesh::Courier courier_;
   LinkExecutor executor_;

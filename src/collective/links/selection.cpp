@@ -3,12 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <climits>
-#include <string>
-#include <vector>
-
-#include "unisono/base/error.hpp"
-
-#include "base/str.hpp"
+#include <iterator>
 
 namespace unisono::links {
 namespace {
@@ -82,11 +77,13 @@ constexpr Row<AlltoallFn> kAlltoallRows[] = {
     {kAnyRanks, kAnyBytes, kAlltoall[1]},
 };
 
-template <typename Fn, std::size_t kCount>
-const Algorithm<Fn>& firstFor(const Row<Fn> (&rows)[kCount], const Algorithm<Fn>* forced,
+template <typename Fn, std::size_t kCount, typename Forced>
+const Algorithm<Fn>& firstFor(const Row<Fn> (&rows)[kCount], const std::vector<Forced>& forced,
                               std::size_t bytes, int ranks) noexcept {
-  if (forced != nullptr) {
-    return *forced;
+  for (const Forced& each : forced) {
+    if (each.bytes.has(bytes)) {
+      return *each.algorithm;
+    }
   }
   for (const Row<Fn>& row : rows) {
     if (ranks <= row.mostRanks && bytes <= row.mostBytes) {
@@ -94,23 +91,6 @@ const Algorithm<Fn>& firstFor(const Row<Fn> (&rows)[kCount], const Algorithm<Fn>
     }
   }
   return rows[kCount - 1].algorithm;
-}
-
-/// Whether `setting` is "operation=name" with one of `table`, which is then `chosen`.
-template <typename Fn, std::size_t kCount>
-bool choose(std::string_view setting, std::string_view operation,
-            const Algorithm<Fn> (&table)[kCount], const Algorithm<Fn>*& chosen) noexcept {
-  const std::size_t equals = setting.find('=');
-  if (equals == std::string_view::npos || setting.substr(0, equals) != operation) {
-    return false;
-  }
-  for (const Algorithm<Fn>& each : table) {
-    if (each.name == setting.substr(equals + 1)) {
-      chosen = &each;
-      return true;
-    }
-  }
-  return false;
 }
 
 template <typename Fn, std::size_t kCount>
@@ -137,29 +117,27 @@ std::span<const AlgorithmName> LinkSelector::names() noexcept {
   return *kNames;
 }
 
-LinkSelector::LinkSelector(std::string_view forced) {
-  for (std::string_view rest = forced; !rest.empty();) {
-    const std::string_view setting = rest.substr(0, rest.find(','));
-    if (!force(setting)) {
-      std::vector<std::string> known;
-      for (const AlgorithmName& each : names()) {
-        known.push_back(str(each.operation, "=", each.name));
-      }
-      throw UsageError({.reason = Reason::CONFIG,
-                        .what = str("'", printable(setting), "' names no algorithm between hosts"),
-                        .hint = str("use ", join(known, ", "))});
-    }
-    rest.remove_prefix(std::min(rest.size(), setting.size() + 1));
+/// Whether `setting` is one of `operation` and names one of `table`, which then goes into `list`.
+template <typename Fn, std::size_t kCount>
+bool LinkSelector::add(std::vector<Forced<Fn>>& list, std::string_view operation,
+                       const Algorithm<Fn> (&table)[kCount], const TunedLinks& setting) {
+  const auto* const named =
+      std::find_if(std::begin(table), std::end(table),
+                   [&](const Algorithm<Fn>& each) { return each.name == setting.range.algorithm; });
+  if (setting.operation != operation || named == std::end(table)) {
+    return false;
   }
+  list.push_back({named, setting.range.bytes});
+  return true;
 }
 
-bool LinkSelector::force(std::string_view setting) noexcept {
-  return choose(setting, "allreduce", kAllreduce, allreduce_) ||
-         choose(setting, "reduce", kReduce, reduce_) ||
-         choose(setting, "broadcast", kBroadcast, broadcast_) ||
-         choose(setting, "allgather", kAllgather, allgather_) ||
-         choose(setting, "reducescatter", kReduceScatter, reduceScatter_) ||
-         choose(setting, "alltoall", kAlltoall, alltoall_);
+bool LinkSelector::force(const TunedLinks& setting) {
+  return add(allreduce_, "allreduce", kAllreduce, setting) ||
+         add(reduce_, "reduce", kReduce, setting) ||
+         add(broadcast_, "broadcast", kBroadcast, setting) ||
+         add(allgather_, "allgather", kAllgather, setting) ||
+         add(reduceScatter_, "reducescatter", kReduceScatter, setting) ||
+         add(alltoall_, "alltoall", kAlltoall, setting);
 }
 
 const Algorithm<AllreduceFn>& LinkSelector::allreduce(std::size_t bytes, int ranks) const noexcept {

@@ -1,15 +1,17 @@
 // Which algorithm does a collective between ranks that share nothing but messages.
 //
 // Chosen only from what all ranks share: the operation, its bytes, the number of ranks. The table
-// is data: see selection.cpp. One can be forced by name, "allreduce=ring", the same on all ranks.
+// is data: see selection.cpp. One can be forced by name, the same on all ranks: see tuning.hpp.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "collective/links/algorithms.hpp"
+#include "collective/tuning.hpp"
 
 namespace unisono::links {
 
@@ -38,13 +40,9 @@ struct AlgorithmName {
 
 class LinkSelector {
  public:
-  /// `forced`: settings with commas between; empty for none. Throws UsageError (CONFIG) when one
-  /// names no algorithm.
-  explicit LinkSelector(std::string_view forced = {});
-
-  /// Takes the algorithm of one setting wherever its operation is called for; false when it names
-  /// none.
-  bool force(std::string_view setting) noexcept;
+  /// Takes an algorithm for so many bytes of its operation; the first that fits counts. False when
+  /// there is none of that name.
+  bool force(const TunedLinks& setting);
 
   /// `bytes` are those of the data, or of the blocks of all ranks together.
   const Algorithm<AllreduceFn>& allreduce(std::size_t bytes, int ranks) const noexcept;
@@ -59,12 +57,21 @@ class LinkSelector {
   static std::span<const AlgorithmName> names() noexcept;
 
  private:
-  const Algorithm<AllreduceFn>* allreduce_ = nullptr;
-  const Algorithm<ReduceFn>* reduce_ = nullptr;
-  const Algorithm<BroadcastFn>* broadcast_ = nullptr;
-  const Algorithm<AllgatherFn>* allgather_ = nullptr;
-  const Algorithm<ReduceScatterFn>* reduceScatter_ = nullptr;
-  const Algorithm<AlltoallFn>* alltoall_ = nullptr;
+  template <typename Fn>
+  struct Forced {
+    const Algorithm<Fn>* algorithm;
+    ByteRange bytes;
+  };
+  template <typename Fn, std::size_t kCount>
+  static bool add(std::vector<Forced<Fn>>& list, std::string_view operation,
+                  const Algorithm<Fn> (&table)[kCount], const TunedLinks& setting);
+
+  std::vector<Forced<AllreduceFn>> allreduce_;
+  std::vector<Forced<ReduceFn>> reduce_;
+  std::vector<Forced<BroadcastFn>> broadcast_;
+  std::vector<Forced<AllgatherFn>> allgather_;
+  std::vector<Forced<ReduceScatterFn>> reduceScatter_;
+  std::vector<Forced<AlltoallFn>> alltoall_;
 };
 
 }  // namespace unisono::links
