@@ -50,6 +50,7 @@ class Scratch {
 struct Options {
   CollectivePlan plan;
   std::vector<std::string> peers = {"openmpi", "mpich", "gloo"};
+  bool tcpOnly = false;
   bool alone = false;
   bool json = false;
   std::string plot;
@@ -82,6 +83,10 @@ void printThresholds() {
   std::printf("\n");
 }
 
+const char* transportOf(const Options& options) {
+  return options.tcpOnly ? "tcp" : "best";
+}
+
 /// The name of a contestant as one word.
 std::string wordOf(const Contest& contest, std::size_t which) {
   std::string word = contest.names()[which];
@@ -97,6 +102,7 @@ Facts circumstances(const Options& options, const Contest& contest) {
   facts.emplace_back("pinning", options.plan.ranks <= static_cast<int>(cores)
                                     ? "each rank to a core, but for gloo"
                                     : "none: ranks outnumber cores");
+  facts.emplace_back("transport", transportOf(options));
   facts.emplace_back("dtype", nameOf(options.plan.element));
   facts.emplace_back("mode", options.plan.inARow ? "back to back" : "fresh data");
   for (std::size_t i = 0; i < contest.names().size(); ++i) {
@@ -145,7 +151,7 @@ void printTable(const std::vector<CollectiveRow>& rows) {
 
 Json jsonOf(const Options& options, const Contest& contest, const std::vector<CollectiveRow>& rows,
             const std::vector<Absentee>& absent, const Facts& facts) {
-  Json all{{"schema", "unisono-collective-bench/1"}};
+  Json all{{"schema", "unisono-collective-bench/1"}, {"transport", transportOf(options)}};
   for (const auto& [name, value] : facts) {
     all["environment"][name] = value;
   }
@@ -192,7 +198,8 @@ Json jsonOf(const Options& options, const Contest& contest, const std::vector<Co
 }
 
 void draw(const Options& options, const std::vector<CollectiveRow>& rows, const Facts& facts) {
-  std::string caption = str("unisono_compare, ", options.plan.ranks, " ranks");
+  std::string caption =
+      str("unisono_compare, ", options.plan.ranks, " ranks", options.tcpOnly ? " by TCP" : "");
   for (const auto& [name, value] : facts) {
     caption += name == "processor" || name == "date" ? str(", ", value) : "";
   }
@@ -207,12 +214,19 @@ void draw(const Options& options, const std::vector<CollectiveRow>& rows, const 
 int run(const Options& options, const std::string& folder) {
   const Scratch scratch;
   std::vector<Absentee> absent;
-  std::vector<std::string> names{"unisono", kRegistered};
+  std::vector<std::string> names{"unisono"};
+  if (!options.tcpOnly) {
+    names.emplace_back(kRegistered);  // memory that is shared
+  }
   if (!options.alone) {
     names.insert(names.end(), options.peers.begin(), options.peers.end());
   }
-  const std::vector<Entrant> entrants =
-      findEntrants(names, options.plan.ranks, folder, scratch.path(), absent);
+  const std::vector<Entrant> entrants = findEntrants(names,
+                                                     {.ranks = options.plan.ranks,
+                                                      .tcpOnly = options.tcpOnly,
+                                                      .folder = folder,
+                                                      .scratch = scratch.path()},
+                                                     absent);
   Contest contest(entrants, options.plan.ranks, scratch.path(), absent);
   for (const Absentee& each : absent) {
     std::fprintf(stderr, "%s is left out: %s\n", each.name.c_str(), each.why.c_str());
@@ -234,12 +248,30 @@ int run(const Options& options, const std::string& folder) {
   if (options.json) {
     std::printf("%s\n", jsonOf(options, contest, rows, absent, facts).dump(1).c_str());
   } else {
-    printThresholds();
+    if (!options.tcpOnly) {
+      printThresholds();
+    }
     printFacts(facts);
     printTable(rows);
     printStarts(contest);
   }
   return std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.isWrong; }) ? 1 : 0;
+}
+
+/// Who takes part, and how.
+void addContestants(CLI::App& app, Options& options) {
+  app.add_option("--ranks", options.plan.ranks, "processes of each library")
+      ->check(CLI::Range(2, Board::kMostRanks))
+      ->capture_default_str();
+  app.add_option("--peers", options.peers, "with whom: openmpi, mpich, gloo")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"openmpi", "mpich", "gloo"}));
+  app.add_option_function<std::string>(
+         "--transport", [&options](const std::string& name) { options.tcpOnly = name == "tcp"; },
+         "tcp: all of them by TCP only, as between hosts; best: as each of them likes it")
+      ->check(CLI::IsMember({"best", "tcp"}))
+      ->default_str("best");
+  app.add_flag("--alone", options.alone, "without any of them");
 }
 
 }  // namespace
@@ -283,14 +315,8 @@ int main(int argc, char** argv) {
   app.add_flag("--back-to-back", options.plan.inARow,
                "operations one after the other, without new data: the time of all over their "
                "number");
-  app.add_option("--ranks", options.plan.ranks, "processes of each library")
-      ->check(CLI::Range(2, bench::Board::kMostRanks))
-      ->capture_default_str();
   app.add_option("--rounds", options.plan.rounds)->check(CLI::Range(1, 100))->capture_default_str();
-  app.add_option("--peers", options.peers, "with whom: openmpi, mpich, gloo")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"openmpi", "mpich", "gloo"}));
-  app.add_flag("--alone", options.alone, "without any of them");
+  bench::addContestants(app, options);
   app.add_option("--plot", options.plot, "draws the times into this file (SVG)");
   app.add_flag("--json", options.json, "for programs, on the standard output");
   CLI11_PARSE(app, argc, argv);

@@ -19,25 +19,47 @@ namespace {
 constexpr Milliseconds kTimeToComeUp(20'000);
 constexpr Milliseconds kTimeForATask(60'000);
 
+using Words = std::vector<std::string>;
+
 /// With a rank's place in the world in its environment, as torchrun and env:// have it.
-std::vector<std::string> asRank(int rank, int ranks, std::uint16_t port, const std::string& scratch,
-                                const std::string& program) {
-  return {str("RANK=", rank),
-          str("WORLD_SIZE=", ranks),
-          "MASTER_ADDR=127.0.0.1",
-          str("MASTER_PORT=", port),
-          str("UNISONO_COMPARE_FOLDER=", scratch),
-          program};
+Words asRank(int rank, std::uint16_t port, const Stage& stage, const std::string& program) {
+  Words words{str("RANK=", rank), str("WORLD_SIZE=", stage.ranks), "MASTER_ADDR=127.0.0.1",
+              str("MASTER_PORT=", port), str("UNISONO_COMPARE_FOLDER=", stage.scratch)};
+  if (stage.tcpOnly) {
+    words.emplace_back("UNISONO_TRANSPORT=tcp");  // Gloo has nothing else
+  }
+  words.push_back(program);
+  return words;
 }
 
-std::vector<std::string> byMpirun(const std::string& mpirun, bool open, int ranks,
-                                  const std::string& program) {
-  if (!open) {
-    return {mpirun, "-np", str(ranks), program};
+/// Sockets of the loopback device, as the others have: the plain messaging layer with TCP under it,
+/// and no collectives that know of shared memory.
+Words openMpiByTcp() {
+  return {"--mca",       "pml",      "ob1",   "--mca",
+          "btl",         "tcp,self", "--mca", "btl_tcp_if_include",
+          "127.0.0.0/8", "--mca",    "coll",  "^sm,han"};
+}
+
+/// The same: each rank believes to be alone on its host, and the library below (UCX, or libfabric
+/// in other builds) has TCP only.
+Words mpichByTcp() {
+  return {"MPIR_CVAR_NOLOCAL=1", "UCX_TLS=tcp,self", "UCX_NET_DEVICES=lo", "FI_PROVIDER=tcp"};
+}
+
+Words byMpirun(const std::string& mpirun, bool open, const Stage& stage,
+               const std::string& program) {
+  Words words = !open && stage.tcpOnly ? mpichByTcp() : Words();
+  words.insert(words.end(), {mpirun, "-np", str(stage.ranks)});
+  if (open) {
+    // Left to the ranks: where they run, as for all contestants.
+    words.insert(words.end(), {"--allow-run-as-root", "--oversubscribe", "--bind-to", "none"});
   }
-  // Left to the ranks: where they run, as for all contestants.
-  return {mpirun,      "-np",  str(ranks), "--allow-run-as-root", "--oversubscribe",
-          "--bind-to", "none", program};
+  if (open && stage.tcpOnly) {
+    const Words more = openMpiByTcp();
+    words.insert(words.end(), more.begin(), more.end());
+  }
+  words.push_back(program);
+  return words;
 }
 
 bool isThere(const std::string& program) {
@@ -46,13 +68,12 @@ bool isThere(const std::string& program) {
 
 }  // namespace
 
-std::vector<Entrant> findEntrants(const std::vector<std::string>& names, int ranks,
-                                  const std::string& folder, const std::string& scratch,
+std::vector<Entrant> findEntrants(const std::vector<std::string>& names, const Stage& stage,
                                   std::vector<Absentee>& absent) {
   std::vector<Entrant> entrants;
   for (const std::string& name : names) {
     const bool isRegistered = name == kRegistered;
-    const std::string program = str(folder, "/compare_", isRegistered ? "unisono" : name);
+    const std::string program = str(stage.folder, "/compare_", isRegistered ? "unisono" : name);
     const bool isMpi = name == "openmpi" || name == "mpich";
     const std::string mpirun = isMpi ? findProgram(str("mpirun.", name)) : "";
     if (!isThere(program)) {
@@ -60,12 +81,12 @@ std::vector<Entrant> findEntrants(const std::vector<std::string>& names, int ran
     } else if (isMpi && mpirun.empty()) {
       absent.push_back({name, str("there is no mpirun.", name)});
     } else if (isMpi) {
-      entrants.push_back({name, {byMpirun(mpirun, name == "openmpi", ranks, program)}});
+      entrants.push_back({name, {byMpirun(mpirun, name == "openmpi", stage, program)}});
     } else {
       Entrant entrant{name, {}};
       const std::uint16_t port = freePort();
-      for (int rank = 0; rank < ranks; ++rank) {
-        entrant.commands.push_back(asRank(rank, ranks, port, scratch, program));
+      for (int rank = 0; rank < stage.ranks; ++rank) {
+        entrant.commands.push_back(asRank(rank, port, stage, program));
         if (isRegistered) {
           entrant.commands.back().emplace_back("registered");
         }

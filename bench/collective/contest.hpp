@@ -30,11 +30,16 @@ struct Absentee {
 /// unisono again, with vectors in memory that it has allocated itself.
 inline constexpr const char* kRegistered = "in place";
 
-/// Those of `names` (unisono, kRegistered, openmpi, mpich, gloo) that can be started with `ranks`
-/// ranks; the programs of contestants are in `folder`, beside the comparison's own. `scratch` is
-/// for files.
-std::vector<Entrant> findEntrants(const std::vector<std::string>& names, int ranks,
-                                  const std::string& folder, const std::string& scratch,
+/// How contestants are started.
+struct Stage {
+  int ranks;
+  bool tcpOnly = false;  // they may not use that they are on one host
+  std::string folder;    // of their programs: that of the comparison's own
+  std::string scratch;   // for files
+};
+
+/// Those of `names` (unisono, kRegistered, openmpi, mpich, gloo) that can be started.
+std::vector<Entrant> findEntrants(const std::vector<std::string>& names, const Stage& stage,
                                   std::vector<Absentee>& absent);
 
 /// Those who are compared.
