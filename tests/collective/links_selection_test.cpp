@@ -25,26 +25,36 @@ LinkSelector forcing(const std::string& text) {
 TEST(LinkSelectorTest, ReducesInFewFlightsWhatIsSmallAndWithFewBytesWhatIsLarge) {
   const LinkSelector selector;
 
-  EXPECT_EQ(selector.allreduce(0, 8).name, "doubling");
-  EXPECT_EQ(selector.allreduce(32 * kKi, 8).name, "doubling");
-  EXPECT_EQ(selector.allreduce(32 * kKi + 1, 8).name, "halving");
-  EXPECT_EQ(selector.allreduce(512 * kKi, 8).name, "halving");
-  EXPECT_EQ(selector.allreduce(512 * kKi + 1, 8).name, "ring");
-  EXPECT_EQ(selector.reduce(32 * kKi, 8).name, "binomial");
-  EXPECT_EQ(selector.reduce(32 * kKi + 1, 8).name, "ring");
-  EXPECT_EQ(selector.reduceScatter(32 * kKi, 8).name, "direct");
-  EXPECT_EQ(selector.reduceScatter(32 * kKi + 1, 8).name, "pairwise");
+  EXPECT_EQ(selector.allreduce(0, 7).name, "doubling");
+  EXPECT_EQ(selector.allreduce(64 * kKi, 7).name, "doubling");
+  EXPECT_EQ(selector.allreduce(64 * kKi + 1, 7).name, "halving");
+  EXPECT_EQ(selector.allreduce(512 * kKi, 7).name, "halving");
+  EXPECT_EQ(selector.allreduce(512 * kKi + 1, 7).name, "ring");
+  EXPECT_EQ(selector.reduce(256 * kKi, 8).name, "binomial");
+  EXPECT_EQ(selector.reduce(256 * kKi + 1, 8).name, "ring");
+  EXPECT_EQ(selector.reduceScatter(64 * kKi, 8).name, "direct");
+  EXPECT_EQ(selector.reduceScatter(64 * kKi + 1, 8).name, "pairwise");
+}
+
+TEST(LinkSelectorTest, WhereHalvingHasNoGuestsItSendsNoMoreThanARing) {
+  const LinkSelector selector;
+
+  EXPECT_EQ(selector.allreduce(64 * kKi, 8).name, "doubling");
+  EXPECT_EQ(selector.allreduce(64 * kKi + 1, 8).name, "halving");
+  EXPECT_EQ(selector.allreduce(16 * kKi * kKi, 8).name, "halving");
+  EXPECT_EQ(selector.allreduce(16 * kKi * kKi + 1, 8).name, "ring");
+  EXPECT_EQ(selector.allreduce(64 * kKi + 1, 3).name, "ring") << "one of three is a guest";
 }
 
 TEST(LinkSelectorTest, MovesDataByTheSameRule) {
   const LinkSelector selector;
 
-  EXPECT_EQ(selector.broadcast(32 * kKi, 3).name, "binomial");
-  EXPECT_EQ(selector.broadcast(32 * kKi + 1, 3).name, "scattered");
-  EXPECT_EQ(selector.allgather(32 * kKi, 3).name, "bruck");
-  EXPECT_EQ(selector.allgather(32 * kKi + 1, 3).name, "ring");
-  EXPECT_EQ(selector.alltoall(32 * kKi, 3).name, "direct");
-  EXPECT_EQ(selector.alltoall(32 * kKi + 1, 3).name, "pairwise");
+  EXPECT_EQ(selector.broadcast(256 * kKi, 3).name, "binomial");
+  EXPECT_EQ(selector.broadcast(256 * kKi + 1, 3).name, "scattered");
+  EXPECT_EQ(selector.allgather(64 * kKi, 3).name, "bruck");
+  EXPECT_EQ(selector.allgather(64 * kKi + 1, 3).name, "ring");
+  EXPECT_EQ(selector.alltoall(64 * kKi, 3).name, "direct");
+  EXPECT_EQ(selector.alltoall(64 * kKi + 1, 3).name, "pairwise");
 }
 
 TEST(LinkSelectorTest, BetweenTwoRanksOneMessageIsBestForAllSizes) {
@@ -55,6 +65,8 @@ TEST(LinkSelectorTest, BetweenTwoRanksOneMessageIsBestForAllSizes) {
     EXPECT_EQ(selector.reduce(bytes, 2).name, "binomial");
     EXPECT_EQ(selector.allgather(bytes, 2).name, "ring");
   }
+  EXPECT_EQ(selector.allreduce(256 * kKi, 2).name, "doubling");
+  EXPECT_EQ(selector.allreduce(256 * kKi + 1, 2).name, "halving") << "each reduces one half only";
 }
 
 TEST(LinkSelectorTest, TakesWhatIsForcedWhateverTheSize) {
@@ -73,7 +85,7 @@ TEST(LinkSelectorTest, WhatIsForcedMayBeForSomeSizesOnly) {
   EXPECT_EQ(selector.allreduce(1023, 2).name, "ring");
   EXPECT_EQ(selector.allreduce(1024, 2).name, "doubling");
   EXPECT_EQ(forcing("allreduce=tcp/ring:0-1k").allreduce(1024, 2).name, "doubling");
-  EXPECT_EQ(forcing("allreduce=flat").allreduce(kKi * kKi, 2).name, "ring")
+  EXPECT_EQ(forcing("allreduce=flat").allreduce(kKi * kKi, 2).name, "halving")
       << "that is for ranks that share memory";
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <climits>
 #include <iterator>
 
@@ -44,22 +45,33 @@ struct Row {
 };
 constexpr int kAnyRanks = INT_MAX;
 constexpr std::size_t kAnyBytes = SIZE_MAX;
-constexpr std::size_t kSmall = 32U << 10U;    // flights count
+// Measured over the loopback device: docs/algorithms.md.
+constexpr std::size_t kSmall = 64U << 10U;    // flights count
+constexpr std::size_t kTree = 256U << 10U;    // where shares would need as many flights as ranks
 constexpr std::size_t kMedium = 512U << 10U;  // both count; above, only bytes do
+constexpr std::size_t kLarge = 16U << 20U;    // flights do not count any more
 
 constexpr Row<AllreduceFn> kAllreduceRows[] = {
     {kAnyRanks, kSmall, kAllreduce[0]},
+    {3, kAnyBytes, kAllreduce[2]},  // a guest costs more than its flights
     {kAnyRanks, kMedium, kAllreduce[1]},
+    {kAnyRanks, kAnyBytes, kAllreduce[2]},
+};
+// As many bytes as around a ring, in fewer flights.
+constexpr Row<AllreduceFn> kAllreduceRowsOfPowersOfTwo[] = {
+    {2, kTree, kAllreduce[0]},  // no more bytes than the others
+    {kAnyRanks, kSmall, kAllreduce[0]},
+    {kAnyRanks, kLarge, kAllreduce[1]},
     {kAnyRanks, kAnyBytes, kAllreduce[2]},
 };
 constexpr Row<ReduceFn> kReduceRows[] = {
     {2, kAnyBytes, kReduce[0]},  // one message is the least there can be
-    {kAnyRanks, kSmall, kReduce[0]},
+    {kAnyRanks, kTree, kReduce[0]},
     {kAnyRanks, kAnyBytes, kReduce[1]},
 };
 constexpr Row<BroadcastFn> kBroadcastRows[] = {
     {2, kAnyBytes, kBroadcast[0]},
-    {kAnyRanks, kSmall, kBroadcast[0]},
+    {kAnyRanks, kTree, kBroadcast[0]},
     {kAnyRanks, kAnyBytes, kBroadcast[1]},
 };
 constexpr Row<AllgatherFn> kAllgatherRows[] = {
@@ -141,7 +153,9 @@ bool LinkSelector::force(const TunedLinks& setting) {
 }
 
 const Algorithm<AllreduceFn>& LinkSelector::allreduce(std::size_t bytes, int ranks) const noexcept {
-  return firstFor(kAllreduceRows, allreduce_, bytes, ranks);
+  return std::has_single_bit(static_cast<unsigned>(ranks))
+             ? firstFor(kAllreduceRowsOfPowersOfTwo, allreduce_, bytes, ranks)
+             : firstFor(kAllreduceRows, allreduce_, bytes, ranks);
 }
 const Algorithm<ReduceFn>& LinkSelector::reduce(std::size_t bytes, int ranks) const noexcept {
   return firstFor(kReduceRows, reduce_, bytes, ranks);
