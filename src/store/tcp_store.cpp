@@ -14,6 +14,7 @@
 #include "base/wait.hpp"
 #include "store/common.hpp"
 #include "store/tcp/client.hpp"
+#include "store/tcp/entrance.hpp"
 #include "store/tcp/server.hpp"
 
 namespace unisono {
@@ -47,12 +48,14 @@ void warnOfShortBacklog(std::size_t workers) {
 }
 
 std::shared_ptr<tcp::StoreServer> startServer(const std::string& host,
-                                              const TCPStoreOptions& options, Deadline deadline) {
+                                              const TCPStoreOptions& options,
+                                              const std::optional<Key>& key, Deadline deadline) {
   const tcp::StoreServer::Options server{.host = host,
                                          .port = options.port,
                                          .listenFd = options.masterListenFd,
                                          .useLibUv = options.useLibUV,
-                                         .limits = tcp::serverLimits()};
+                                         .limits = tcp::serverLimits(),
+                                         .key = key};
   try {
     return options.multiTenant ? tcp::StoreServer::shared(server, deadline)
                                : std::make_shared<tcp::StoreServer>(server, deadline);
@@ -132,8 +135,9 @@ TCPStore::TCPStore(std::string host, const TCPStoreOptions& options)
   impl_->options = options;
   impl_->host = host;
   impl_->port = options.port;
+  const std::optional<Key> key = tcp::storeKey();
   if (options.isServer) {
-    impl_->server = startServer(host, options, deadline);
+    impl_->server = startServer(host, options, key, deadline);
     if (options.numWorkers) {
       warnOfShortBacklog(*options.numWorkers);
     }
@@ -144,7 +148,7 @@ TCPStore::TCPStore(std::string host, const TCPStoreOptions& options)
   }
   impl_->client = std::make_unique<tcp::StoreClient>(
       tcp::StoreClient::Options{
-          .host = host, .port = impl_->port, .syncWrites = options.syncWrites},
+          .host = host, .port = impl_->port, .syncWrites = options.syncWrites, .key = key},
       limit, deadline);
   if (options.waitWorkers) {
     impl_->awaitWorkers(limit, deadline);

@@ -63,7 +63,8 @@ inline RequestWriter waitOf(const std::vector<std::string>& keys) {
 
 class CoreHarness {
  public:
-  explicit CoreHarness(const StoreLimits& limits = {}) : core(limits) {}
+  explicit CoreHarness(const StoreLimits& limits = {}, const std::optional<Key>& key = std::nullopt)
+      : core(limits, {}, key) {}
 
   StoreCore core;
   TimePoint now = TimePoint(std::chrono::hours(1));

@@ -36,6 +36,12 @@ MadeStore tcpClient(Loop loop, bool syncWrites = false) {
   return {owner, client};
 }
 
+/// As made by processes that have the job's secret: all connections begin with a proof of it.
+MadeStore withSecret(Loop loop) {
+  const ScopedEnv secret("UNISONO_AUTH_SECRET", "a secret that both of them know");
+  return tcpClient(loop);
+}
+
 MadeStore file() {
   auto folder = std::make_shared<TempDir>();
   return {folder, std::make_shared<FileStore>(folder->file("store"))};
@@ -58,6 +64,8 @@ const std::vector<StoreKind>& storeKinds() {
       {.name = "TcpUvSyncClient", .make = [] { return tcpClient(Loop::UV, true); }},
       {.name = "TcpPollServer", .make = [] { return tcpServer(Loop::POLL); }, .ownKeys = 1},
       {.name = "TcpPollClient", .make = [] { return tcpClient(Loop::POLL); }},
+      {.name = "TcpUvSecret", .make = [] { return withSecret(Loop::UV); }},
+      {.name = "TcpPollSecret", .make = [] { return withSecret(Loop::POLL); }},
       {.name = "File",
        .make = file,
        .ownKeys = 1,

@@ -75,7 +75,8 @@ void confirmWrites(Connection& connection) noexcept {
 }  // namespace
 
 StoreClient::StoreClient(Options options, Milliseconds connectTimeout, Deadline latest)
-    : StoreClient(options, dial(options.host, options.port, connectCall(connectTimeout, latest))) {}
+    : StoreClient(options,
+                  dial(options.place(), options.key, connectCall(connectTimeout, latest))) {}
 
 StoreClient::StoreClient(Options options, std::unique_ptr<Connection> first)
     : options_(std::move(options)) {
@@ -199,7 +200,7 @@ Call StoreClient::untilClosing(Call call) const {
 
 /// Where a server was before: when nobody listens there now, it is gone.
 std::unique_ptr<Connection> StoreClient::connectAgain(const Call& call) {
-  std::unique_ptr<Connection> made = redial(options_.host, options_.port, untilClosing(call));
+  std::unique_ptr<Connection> made = redial(options_.place(), options_.key, untilClosing(call));
   if (made->native() != traits_.native) {
     throw DistNetworkError({.reason = Reason::STORE_LOST,
                             .what = str("another server than before answers at ", made->place()),
@@ -440,7 +441,7 @@ std::int64_t StoreClient::removeOneByOne(const std::string& prefix, const Call& 
     if (call.deadline.expired()) {
       throwWaitTimeout(call.op, call.keys, call.timeout,
                        str(removed, " of ", keys.size(), " keys were deleted"),
-                       HostPort{options_.host, options_.port}.text());
+                       options_.place().text());
     }
     removed += removeIn(call, key) ? 1 : 0;
   }
@@ -517,7 +518,7 @@ std::optional<std::string> StoreClient::readElement(Connection& connection, cons
 /// PyTorch's poll server has no queues, and closes the connection of who asks for one. So it is
 /// asked once, on a connection that is used for nothing else.
 bool StoreClient::askForQueues(const Call& call) {
-  const std::unique_ptr<Connection> probe = redial(options_.host, options_.port, call);
+  const std::unique_ptr<Connection> probe = redial(options_.place(), options_.key, call);
   try {
     probe->send(RequestWriter().begin(Query::QUEUE_LEN).blob(call.keys.front()).bytes(), call);
     static_cast<void>(probe->i64(call));
@@ -545,8 +546,8 @@ void StoreClient::requireQueues(const Call& call) {
   if (!*has) {
     throw NotSupportedError(
         {.reason = Reason::USAGE,
-         .what = str(call.op, " is not possible: the server at ",
-                     HostPort{options_.host, options_.port}.text(), " has no queues"),
+         .what = str(call.op, " is not possible: the server at ", options_.place().text(),
+                     " has no queues"),
          .hint = "it is PyTorch's old server: start it with use_libuv=True, or use one of ours",
          .op = std::string(call.op)});
   }

@@ -35,6 +35,8 @@
 #include "unisono/store/store.hpp"
 
 #include "base/mutex.hpp"
+#include "net/address.hpp"
+#include "net/secret.hpp"
 #include "store/tcp/connection.hpp"
 
 namespace unisono::tcp {
@@ -51,6 +53,9 @@ class StoreClient {
     std::string host;
     std::uint16_t port = 0;
     bool syncWrites = false;
+    std::optional<Key> key = std::nullopt;  // what both ends are to know
+
+    HostPort place() const { return {host, port}; }
   };
 
   /// Connects and says hello; retries until `latest`, which errors call `connectTimeout`.

@@ -131,6 +131,12 @@ std::int64_t Connection::i64(const Call& call) {
   return value;
 }
 
+std::string Connection::bytes(std::size_t count, const Call& call) {
+  std::string bytes(count, '\0');
+  read(bytes.data(), count, call);
+  return bytes;
+}
+
 std::string Connection::blob(const Call& call) {
   const auto size = static_cast<std::uint64_t>(i64(call));
   if (size > kLongestBlob) {

@@ -62,6 +62,7 @@ class Connection {
   std::uint32_t u32(const Call& call);
   std::int64_t i64(const Call& call);
   std::string blob(const Call& call);
+  std::string bytes(std::size_t count, const Call& call);
 
   /// The next byte if it comes by `until`; the connection stays in step either way.
   std::optional<std::uint8_t> byteBy(Deadline until, const Call& call);

@@ -34,24 +34,11 @@ std::string capabilityRecord(const StoreLimits& limits) {
   return record;
 }
 
-/// What a first byte that is not ours probably belongs to.
-std::string_view guessProtocol(std::uint8_t first) {
-  if (first == 0x16) {
-    return "TLS";
-  }
-  if (first >= 'A' && first <= 'Z') {
-    return "HTTP";
-  }
-  if (first == '*' || first == '$') {
-    return "Redis";
-  }
-  return "something else";
-}
-
 }  // namespace
 
-StoreCore::StoreCore(const StoreLimits& limits, TimePoint start)
+StoreCore::StoreCore(const StoreLimits& limits, TimePoint start, const std::optional<Key>& key)
     : limits_(limits),
+      key_(key),
       capabilities_(capabilityRecord(limits)),
       table_(limits),
       start_(start),
@@ -141,8 +128,8 @@ void StoreCore::carryOut(Session& session, std::string_view bytes, TimePoint now
   if (bytes.size() > kKeepCapacity) {
     lendBuffer(session);
   }
-  Status status = session.validated ? Status::ok() : takeHello(session, bytes);
   std::string_view rest = bytes;
+  Status status = session.validated ? Status::ok() : takeHello(session, &rest, now);
   while (status.isOk() && !session.closing && session.unsent() <= limits_.unsentPause) {
     const RequestParser::Step step = session.parser.next(&rest, &request_);
     if (step == RequestParser::Step::NEED_MORE) {
@@ -248,16 +235,6 @@ void StoreCore::settle(Session& session, TimePoint now) {
   }
 }
 
-/// Looks at the first bytes of a connection before anything else does.
-Status StoreCore::takeHello(const Session& session, std::string_view bytes) const {
-  const auto first = static_cast<std::uint8_t>(bytes.front());
-  if (session.parser.idle() && first != static_cast<std::uint8_t>(Query::VALIDATE)) {
-    return {Reason::PROTOCOL, str("it speaks ", guessProtocol(first),
-                                  ", but this port serves the TCPStore protocol")};
-  }
-  return Status::ok();
-}
-
 Status StoreCore::takeRequest(Session& session, Request& request) {
   if (session.validated) {
     ++requests_[shapeIndex(request.query())];
@@ -266,8 +243,7 @@ Status StoreCore::takeRequest(Session& session, Request& request) {
   if (request.number != kMagic) {
     return {Reason::PROTOCOL, "it said hello with a wrong magic number"};
   }
-  session.validated = true;
-  unvalidated_.remove(session.id);
+  validate(session);
   return Status::ok();
 }
 

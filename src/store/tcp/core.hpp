@@ -28,8 +28,10 @@ namespace unisono::tcp {
 
 class StoreCore {
  public:
-  /// `start` is when the server began to serve.
-  explicit StoreCore(const StoreLimits& limits = {}, TimePoint start = {});
+  /// `start` is when the server began to serve. With a `key`, it serves only those who prove that
+  /// they know it, see Entrance.
+  explicit StoreCore(const StoreLimits& limits = {}, TimePoint start = {},
+                     const std::optional<Key>& key = std::nullopt);
 
   /// A connection has been accepted; `peer` is its address for messages.
   void open(ConnectionId id, std::string peer, TimePoint now);
@@ -62,6 +64,9 @@ class StoreCore {
   /// Why `id` is to be closed once unsent() is sent, or null.
   const Status* closing(ConnectionId id) const;
 
+  /// What the log should say when `id` ends its connection now, if anything.
+  std::optional<Status> whyItLeft(ConnectionId id) const;
+
   /// The address of `id` as it was given to open().
   std::string_view peer(ConnectionId id) const;
 
@@ -74,9 +79,12 @@ class StoreCore {
   std::uint64_t partialBytes() const noexcept { return partialBytes_; }
 
  private:
+  // Letting them in (entrance.cpp).
+  Status takeHello(Session& session, std::string_view* bytes, TimePoint now);
+  void validate(Session& session);
+
   // Reading requests (core.cpp).
   void carryOut(Session& session, std::string_view bytes, TimePoint now);
-  Status takeHello(const Session& session, std::string_view bytes) const;
   Status takeRequest(Session& session, Request& request);
   void sweep(TimePoint now);
   void settle(Session& session, TimePoint now);
@@ -114,6 +122,7 @@ class StoreCore {
   void answerWake(Session& session, const Wake& wake, TimePoint now);
 
   const StoreLimits limits_;
+  const std::optional<Key> key_;
   const std::string capabilities_;
   KvTable table_;
   std::unordered_map<ConnectionId, std::unique_ptr<Session>> sessions_;

@@ -41,32 +41,34 @@ constexpr Milliseconds kTick(100);
 constexpr std::size_t kLooksPerTick = 256;  // at connections whose host may be gone
 constexpr Milliseconds kAcceptPause(100);
 
-void requirePermission(const SocketAddress& address, bool isLoopbackOnly) {
-  if (isLoopbackOnly || isUnauthenticatedAllowed()) {
+void requirePermission(const SocketAddress& address, bool isLoopbackOnly, bool hasKey) {
+  if (isLoopbackOnly || hasKey || isUnauthenticatedAllowed()) {
     return;
   }
   throw DistNetworkError(
       {.reason = Reason::CONFIG,
        .what = str("the store server refuses to listen on ", address.text(),
                    ": other hosts could read and write it, and nothing authenticates them"),
-       .hint = "listen on a loopback address, or permit it on a trusted network with "
+       .hint = "give all processes of the job a secret with UNISONO_AUTH_SECRET_FILE, or listen on "
+               "a loopback address, or permit it on a trusted network with "
                "UNISONO_ALLOW_UNAUTHENTICATED=1"});
 }
 
 /// A socket that is handed over stays its owner's unless it is listened on.
-Listener takeOver(int fd, std::uint16_t expectedPort) {
+Listener takeOver(int fd, std::uint16_t expectedPort, bool hasKey) {
   Listener::requireBound(fd, expectedPort);
   const SocketAddress address = SocketAddress::localOf(fd);
-  requirePermission(address, address.isLoopback());
+  requirePermission(address, address.isLoopback(), hasKey);
   return Listener::adopt(fd, expectedPort);
 }
 
 Listener listenFor(const StoreServer::Options& options, Deadline deadline) {
   if (options.listenFd) {
-    return takeOver(*options.listenFd, options.port);
+    return takeOver(*options.listenFd, options.port, options.key.has_value());
   }
   Listener listener = Listener::open(options.host, options.port, kBind.value(), deadline);
-  requirePermission(listener.addresses().front(), listener.isLoopbackOnly());
+  requirePermission(listener.addresses().front(), listener.isLoopbackOnly(),
+                    options.key.has_value());
   return listener;
 }
 
@@ -76,7 +78,8 @@ Listener listenFor(const StoreServer::Options& options, Deadline deadline) {
 /// before run().
 class StoreServer::Loop {
  public:
-  Loop(Listener listener, std::unique_ptr<Reactor> reactor, const StoreLimits& limits);
+  Loop(Listener listener, std::unique_ptr<Reactor> reactor, const StoreLimits& limits,
+       const std::optional<Key>& key);
 
   void run() { reactor_.run(); }
   void stop() noexcept { reactor_.stop(); }
@@ -151,9 +154,9 @@ class StoreServer::Loop {
 };
 
 StoreServer::Loop::Loop(Listener listener, std::unique_ptr<Reactor> reactor,
-                        const StoreLimits& limits)
+                        const StoreLimits& limits, const std::optional<Key>& key)
     : listener_(std::move(listener)),
-      core_(limits, systemClock().now()),
+      core_(limits, systemClock().now(), key),
       owned_(std::move(reactor)),
       reactor_(*owned_) {
   reactor_.role.assertHeld();
@@ -247,6 +250,9 @@ void StoreServer::Loop::serve(Client& client, bool readable, bool writable) noex
   try {
     const TimePoint start = systemClock().now();
     if (readable && !receive(client)) {
+      if (const std::optional<Status> why = core_.whyItLeft(id)) {
+        report(id, *why);
+      }
       drop(id);
     } else if (readable && systemClock().now() - start > kLongService) {
       rest(client);
@@ -460,7 +466,7 @@ StoreServer::StoreServer(const Options& options, Deadline deadline) : useLibUv_(
   raiseDescriptorLimit();
   loop_ = std::make_unique<Loop>(listenFor(options, deadline),
                                  options.useLibUv ? makeUvReactor() : makePollReactor(),
-                                 options.limits);
+                                 options.limits, options.key);
   thread_ = Thread("unisono-store", [loop = loop_.get()] { loop->run(); });
 }
 

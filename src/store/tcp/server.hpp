@@ -9,6 +9,7 @@
 #include "base/clock.hpp"
 #include "base/thread.hpp"
 #include "net/address.hpp"
+#include "net/secret.hpp"
 #include "store/limits.hpp"
 
 namespace unisono::tcp {
@@ -24,6 +25,8 @@ class StoreServer {
     std::optional<int> listenFd = std::nullopt;
     bool useLibUv = true;
     StoreLimits limits = {};
+    // Only those who know it are served; without one it listens beyond loopback only if permitted.
+    std::optional<Key> key = std::nullopt;
   };
 
   /// Listens and serves. Throws DistNetworkError when it cannot listen (RESOURCE, CONFIG), also

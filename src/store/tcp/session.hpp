@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "base/clock.hpp"
 #include "base/status.hpp"
 #include "store/tcp/codec.hpp"
+#include "store/tcp/entrance.hpp"
 
 namespace unisono::tcp {
 
@@ -28,6 +30,7 @@ struct Session {
   const ConnectionId id;
   const std::string peer;
   RequestParser parser;
+  std::unique_ptr<Entrance> entrance;  // while it proves that it knows the secret
   bool validated = false;
   bool paused = false;            // not read from until others have completed their requests
   bool touched = false;           // is on the core's list of sessions to look at
