@@ -33,10 +33,17 @@ std::vector<const EnvEntry*> sortedKnobs() {
   return knobs;
 }
 
+/// What may be shown of a variable; null when it is not set.
+const char* shownValue(const EnvEntry& knob) {
+  const char* value = std::getenv(knob.name);
+  const bool isSecret = std::string_view(knob.name) == "UNISONO_AUTH_SECRET";
+  return value != nullptr && isSecret ? "(not shown)" : value;
+}
+
 nlohmann::json describeKnobs() {
   nlohmann::json list = nlohmann::json::array();
   for (const EnvEntry* knob : sortedKnobs()) {
-    const char* value = std::getenv(knob->name);
+    const char* value = shownValue(*knob);
     list.push_back({{"name", knob->name},
                     {"default", knob->fallback},
                     {"value", value == nullptr ? nlohmann::json() : nlohmann::json(value)},
@@ -89,7 +96,7 @@ void printInfo(const InfoOptions& options) {
     return;
   }
   for (const EnvEntry* knob : sortedKnobs()) {
-    const char* value = std::getenv(knob->name);
+    const char* value = shownValue(*knob);
     printLine(str("\n", knob->name, " = ", value == nullptr ? knob->fallback : value,
                   value == nullptr ? colored(Color::FAINT, " (default)") : "", "\n    ",
                   knob->doc));

@@ -33,6 +33,7 @@ int exitCodeFor(const DistError& error) {
     case Reason::PEER_UNREACHABLE:
     case Reason::CONFIG:
     case Reason::STORE_LOST:
+    case Reason::AUTH_FAILED:
     case Reason::PROTOCOL:  // something answers, but it is no store
       return UNREACHABLE;
     case Reason::RESOURCE:  // a port that is taken, or what this process may have

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -21,6 +22,7 @@
 #include "bench/store/picture.hpp"
 #include "command.hpp"
 #include "net/accept.hpp"
+#include "net/secret.hpp"
 #include "number.hpp"
 #include "store/endpoint.hpp"
 #include "terminal.hpp"
@@ -57,6 +59,13 @@ bench::Peer peerAt(const Args& args) {
                                         : "it measures servers, and this is a file"),
          .hint = "write tcp://host:port, or leave it out to measure a server of its own"});
   }
+  if (jobSecret()) {  // its clients speak as PyTorch's do
+    throw UsageError({.reason = Reason::USAGE,
+                      .what = str("bench cannot measure ", args.endpoint,
+                                  " with a secret: its clients have no way to prove it"),
+                      .hint = "leave the endpoint out to measure a server of its own, which has "
+                              "none; or unset UNISONO_AUTH_SECRET_FILE and UNISONO_AUTH_SECRET"});
+  }
   static_cast<void>(openTarget(args, Missing::REFUSE).store->numKeys());
   return {.target = {.name = "endpoint",
                      .dialect = bench::Dialect::TORCH,
@@ -74,6 +83,10 @@ void tellSlowStart(const std::string& name, Milliseconds since, Milliseconds pat
 
 std::vector<bench::Peer> startPeers(const BenchOptions& options, Report& report) {
   std::vector<bench::Peer> peers;
+  if (options.args.endpoint.empty()) {  // it is to serve those who cannot prove a secret
+    ::unsetenv("UNISONO_AUTH_SECRET_FILE");
+    ::unsetenv("UNISONO_AUTH_SECRET");
+  }
   peers.push_back(options.args.endpoint.empty() ? bench::startUnisono() : peerAt(options.args));
   for (const std::string& name : options.compareWith) {
     const std::string python = !options.python.empty()                   ? options.python

@@ -1,7 +1,9 @@
 // unisono store: the words of its command line. What each verb does is in the files beside.
 
 #include <array>
+#include <cstdlib>
 #include <memory>
+#include <string>
 
 #include "command.hpp"
 #include "number.hpp"
@@ -143,6 +145,23 @@ constexpr std::array<Verb, 12> kVerbs = {{
      "unisono store load backup.jsonl -e tcp://127.0.0.1:29501", loadWords, load},
 }};
 
+/// --secret-file: as if the environment named the file. It wins over what that says.
+void takeSecret(CLI::App& command) {
+  const auto use = [](const std::string& path) {
+    ::setenv("UNISONO_AUTH_SECRET_FILE", path.c_str(), 1);
+  };
+  const auto refuseNone = [](const std::string& path) {
+    return path.empty() ? "it needs the name of a file" : "";  // none would mean no secret
+  };
+  command
+      .add_option_function<std::string>(
+          "--secret-file", use,
+          "The file with the secret that client and server prove to know; nobody else may read "
+          "it (default: UNISONO_AUTH_SECRET_FILE)")
+      ->check(refuseNone)
+      ->type_name("FILE");
+}
+
 void takeTarget(CLI::App& command, Args& args) {
   CLI::Option* endpoint =
       command.add_option("-e,--endpoint", args.endpoint,
@@ -152,17 +171,20 @@ void takeTarget(CLI::App& command, Args& args) {
     endpoint->excludes(url);
   }
   takeTimeout(command, args, "Seconds after which to give up (default: 5; wait: 300)");
+  takeSecret(command);
 }
 
 void addServe(CLI::App& store, Context& context) {
   CLI::App* command = store.add_subcommand(
-      "serve", "Run a store server; PyTorch's TCPStore clients may use it too");
+      "serve",
+      "Run a store server; PyTorch's TCPStore clients may use it too, unless it has a "
+      "secret");
   command->footer("Example:\n  unisono store serve --port 0 --json");
   const auto args = std::make_shared<ServeArgs>();
   command
       ->add_option("--bind", args->host,
-                   "Host or address to listen on; beyond loopback it must be permitted with "
-                   "UNISONO_ALLOW_UNAUTHENTICATED=1")
+                   "Host or address to listen on; beyond loopback it needs a secret, or the "
+                   "permission UNISONO_ALLOW_UNAUTHENTICATED=1")
       ->capture_default_str();
   command->add_option("--port", args->port, "Port; 0 picks a free one and prints it")
       ->transform(wholeNumber(0, 65'535))
@@ -170,6 +192,7 @@ void addServe(CLI::App& store, Context& context) {
   command->add_option("--loop", args->loop, "Event loop")
       ->check(CLI::IsMember({"libuv", "poll"}))
       ->capture_default_str();
+  takeSecret(*command);
   command->callback([args, &context] {
     static_cast<Manner&>(*args) = context.manner;
     begin(*args);

@@ -2,12 +2,14 @@
 
 #include <csignal>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <unistd.h>
 
 #include "base/str.hpp"
 #include "net/address.hpp"
 #include "store/common.hpp"
+#include "store/tcp/entrance.hpp"
 #include "store/tcp/server.hpp"
 #include "terminal.hpp"
 #include "verbs/verbs.hpp"
@@ -39,7 +41,7 @@ class EndSignals {
   sigset_t set_{};
 };
 
-void announce(const ServeArgs& args, const tcp::StoreServer& server) {
+void announce(const ServeArgs& args, const tcp::StoreServer& server, bool hasSecret) {
   const std::string endpoint = str("tcp://", HostPort{args.host, server.port()}.text());
   if (args.json) {
     const nlohmann::json line = {{"schema", "unisono-store-serve/1"},
@@ -47,12 +49,15 @@ void announce(const ServeArgs& args, const tcp::StoreServer& server) {
                                  {"host", args.host},
                                  {"port", server.port()},
                                  {"loop", args.loop},
+                                 {"secret", hasSecret},
                                  {"pid", ::getpid()}};
     printLine(line.dump());
   } else if (args.quiet) {
     printLine(endpoint);
   } else {
-    printLine(str("serving the store at ", endpoint, " (pid ", ::getpid(), "); Ctrl-C ends it"));
+    printLine(str("serving the store at ", endpoint,
+                  hasSecret ? " to those who know the secret (pid " : " (pid ", ::getpid(),
+                  "); Ctrl-C ends it"));
   }
   flushOutput();
 }
@@ -62,13 +67,15 @@ void announce(const ServeArgs& args, const tcp::StoreServer& server) {
 int serve(const ServeArgs& args) {
   const EndSignals signals;
   int signal = 0;
+  const std::optional<Key> key = tcp::storeKey();
   {
     const tcp::StoreServer server({.host = args.host,
                                    .port = args.port,
                                    .useLibUv = args.loop == "libuv",
-                                   .limits = tcp::serverLimits()},
+                                   .limits = tcp::serverLimits(),
+                                   .key = key},
                                   Deadline::after(defaultTimeout()));
-    announce(args, server);
+    announce(args, server, key.has_value());
     signal = signals.wait();
   }
   if (!args.json && !args.quiet) {
