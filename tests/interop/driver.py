@@ -56,6 +56,10 @@ class DistNetworkError(DistError):
     pass
 
 
+class DistAuthError(DistError):
+    pass
+
+
 class HungError(AssertionError):
     """A call did not return; the text has the stacks of the process."""
 
@@ -71,6 +75,7 @@ ERRORS: dict[str, type[Exception]] = {
     "DistQueueEmptyError": QueueEmptyError,
     "DistStoreError": DistStoreError,
     "DistNetworkError": DistNetworkError,
+    "DistAuthError": DistAuthError,
     "QueueEmptyError": QueueEmptyError,
     "NotImplementedError": NotImplementedError,
     "ValueError": ValueError,

@@ -356,6 +356,9 @@ std::string className(const unisono::DistError& error) {
   if (is<unisono::DistStoreError>(error)) {
     return "DistStoreError";
   }
+  if (is<unisono::DistAuthError>(error)) {
+    return "DistAuthError";
+  }
   return is<unisono::DistNetworkError>(error) ? "DistNetworkError" : "DistError";
 }
 
