@@ -18,6 +18,8 @@ namespace {
 constexpr std::size_t kStage = 256 * 1024;
 // How long a rank waits for one that has not connected before it finds out whether it lives.
 constexpr Milliseconds kWatchAfter(50);
+// So often it asks, as long as it waits, whether the hosts of the others still answer.
+constexpr Milliseconds kAskHosts(1000);
 // For finding out who is late, once time is over.
 constexpr Milliseconds kEnquiry(1000);
 constexpr int kMostAsked = 64;
@@ -41,6 +43,10 @@ class Courier::Sleeper final : public Waitable {
     if (isLong) {
       owner_.watchSilent();
     }
+    if (askHostsAt_.expired()) {
+      owner_.mesh_.checkHosts();
+      askHostsAt_ = Deadline::after(kAskHosts);
+    }
     entries_.assign(1, {.fd = owner_.mesh_.bell(), .events = POLLIN, .revents = 0});
     for (const auto& link : owner_.mesh_.links()) {
       if (const short events = owner_.eventsOf(*link); events != 0) {
@@ -55,6 +61,7 @@ class Courier::Sleeper final : public Waitable {
  private:
   Courier& owner_;
   const Deadline watchAt_ = Deadline::after(kWatchAfter);
+  Deadline askHostsAt_ = Deadline::after(kAskHosts);
   std::vector<pollfd> entries_;
 };
 

@@ -162,7 +162,7 @@ void Mesh::arrive(const Note& note, UniqueFd connection) noexcept {
     arrived_.push_back({.peer = static_cast<int>(note.from),
                         .purpose = note.purpose,
                         .outgoing = false,
-                        .socket = Socket(std::move(connection))});
+                        .socket = Socket(std::move(connection), streamOptions_.netDead)});
   } catch (const std::bad_alloc&) {
     return;  // it sees the end of its connection
   }

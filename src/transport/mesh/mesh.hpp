@@ -98,6 +98,9 @@ class Mesh final : public Dock {
   /// Looks for news on a link that brings no data now: an end, a cause. Throws Lost. True when
   /// something else is there, to be read by who wants it.
   bool look(Link& link);
+  /// Throws Lost when the host at the other end of a link has been silent for UNISONO_NET_DEAD_MS
+  /// although something was sent to it. Keep-alive, which ends the others, does not see to those.
+  void checkHosts() const;
   /// What to make of the end of a link: asks. Not shorter than it takes a cause to come.
   AbortCause whyLost(int peer);
   /// The cause that a frame on `link` announces; `begun` of its bytes have been received.
@@ -127,6 +130,7 @@ class Mesh final : public Dock {
   explicit Mesh(const MeetOptions& options);
   enum class News : std::uint8_t { NONE, DATA, END, CAUSE };
   News peek(Link& link, AbortCause& cause);
+  std::optional<AbortCause> toldCause();
   struct Reached;
   Reached tryToReach(int peer, Purpose purpose, Deadline deadline);
   Reached reachUntil(int peer, Purpose purpose, Deadline deadline, bool (*enough)(const Reached&));

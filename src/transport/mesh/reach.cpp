@@ -108,7 +108,8 @@ Mesh::Reached Mesh::reachUntil(int peer, Purpose purpose, Deadline deadline,
                             }};
   static_cast<void>(retryUntil(
       [&] {
-        if (const auto known = hasFailed() ? cause() : std::nullopt) {
+        // Others may have found out already, and told so.
+        if (const auto known = hasFailed() ? cause() : toldCause()) {
           throw Lost{*known};
         }
         reached = tryToReach(peer, purpose, deadline);
@@ -136,12 +137,10 @@ std::optional<Report> Mesh::ask(int peer, Deadline deadline) {
 
 AbortCause Mesh::whyLost(int peer) {
   using How = Reached::How;
-  // The cause may have come already, on another link.
+  if (auto cause = toldCause()) {
+    return *cause;
+  }
   for (const auto& link : all_) {
-    AbortCause cause;
-    if (link->receiver == nullptr && peek(*link, cause) == News::CAUSE) {
-      return cause;
-    }
     if (link->peer == peer && link->hasLeft) {
       return gone(peer, Reason::PEER_LEFT, kNeeded);
     }
@@ -185,6 +184,28 @@ AbortCause Mesh::gone(int peer, Reason reason, std::string_view how) const {
           .reporter = rank(),
           .seq = seq_.load(std::memory_order_relaxed),
           .text = str(nameOf(peer), " (", placeOf(peer), ") ", how)};
+}
+
+void Mesh::checkHosts() const {
+  const Milliseconds netDead = streamOptions_.netDead;
+  for (const auto& link : all_) {
+    if (!link->hasLeft && isPeerGone(link->socket.fd(), netDead)) {
+      throw Lost{gone(link->peer, Reason::PEER_UNREACHABLE,
+                      str("cannot be reached: its host has acknowledged nothing for ",
+                          formatDuration(netDead)))};
+    }
+  }
+}
+
+/// What somebody has sent on one of the links on which nothing else is under way.
+std::optional<AbortCause> Mesh::toldCause() {
+  for (const auto& link : all_) {
+    AbortCause cause;
+    if (link->receiver == nullptr && peek(*link, cause) == News::CAUSE) {
+      return cause;
+    }
+  }
+  return std::nullopt;
 }
 
 /// What is there to be received; `cause` when it is one.
