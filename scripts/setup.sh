@@ -20,6 +20,7 @@ BUILD_PACKAGES=(
   ca-certificates cmake g++ ninja-build pkg-config
   libcli11-dev libfmt-dev libhwy-dev libspdlog-dev libssl-dev libuv1-dev nlohmann-json3-dev
   libgmock-dev libgtest-dev
+  iproute2 # makes the networks of tests between hosts
   redis-tools # has Redis's server, which the benchmark compares with
 )
 PEER_PACKAGES=(libgloo-dev libmpich-dev libopenmpi-dev mpich openmpi-bin)
