@@ -204,5 +204,26 @@ TEST_F(BetweenHostsTest, WhereOneWayIsLostBothAreTold) {
   }
 }
 
+TEST_F(BetweenHostsTest, AHostThatIsLostWhileTheGroupFormsIsNamed) {
+  const Netlab lab(3);
+  HostRanks ranks(lab, 1, kNetDead, [&](const Seat& seat) {
+    if (seat.rank() == 2) {
+      return;  // never comes
+    }
+    seat.arrive();
+    seat.awaitGo();
+    seat.join();
+  });
+  ASSERT_TRUE(ranks.awaitArrivals(2));
+  lab.cut(1);
+  ranks.go();
+  const std::vector<Told> all = ranks.outcomes();
+  for (const int rank : {0, 1}) {
+    const Told& told = all[static_cast<std::size_t>(rank)];
+    EXPECT_THAT(told.text, HasSubstr("[PEER_UNREACHABLE]")) << "rank " << rank;
+    EXPECT_LE(told.seconds, kSoon) << "rank " << rank;
+  }
+}
+
 }  // namespace
 }  // namespace unisono::fault

@@ -12,6 +12,7 @@
 
 #include "net/connect.hpp"
 #include "store/expect.hpp"
+#include "support/forked.hpp"
 #include "support/support.hpp"
 #include "support/watch.hpp"
 #include "transport/mesh_world.hpp"
@@ -19,6 +20,7 @@
 namespace unisono::mesh {
 namespace {
 
+using test::Forked;
 using test::meshOptions;
 using test::MeshRank;
 using test::MeshWorld;
@@ -294,30 +296,6 @@ TEST(CourierFailureTest, AWaitIsEndedFromAnotherThread) {
   EXPECT_THAT(textOfThrown(later[1]), AllOf(HasSubstr("[ABORTED]"), HasSubstr("enough")));
 }
 
-/// A rank in a process of its own; killed at the end.
-class Process {
- public:
-  explicit Process(const std::function<void()>& body) : pid_(::fork()) {
-    if (pid_ == 0) {
-      try {
-        body();
-      } catch (const std::exception&) {
-        ::_exit(1);
-      }
-      ::_exit(0);
-    }
-  }
-  ~Process() {
-    kill(SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  void kill(int signal) const { ::kill(pid_, signal); }
-  pid_t pid() const { return pid_; }
-
- private:
-  pid_t pid_;
-};
-
 TEST(CourierProcessTest, ARankThatIsKilledIsNamedByThoseWhoWaitForIt) {
   const TempDir folder;
   const std::string cookie = randomId();
@@ -330,7 +308,7 @@ TEST(CourierProcessTest, ARankThatIsKilledIsNamedByThoseWhoWaitForIt) {
     std::byte in{};
     operate(comm, [&] { comm.receive({.rank = 2, .block = {&in, 1}}); });
   };
-  const Process first([&] {
+  const Forked first([&] {
     const MeshRank mine = rankOf(1);
     const std::string text = textOf<DistError>([&] { waitFor2(*mine.courier); });
     ::_exit(text.find("[PEER_DEAD]") != std::string::npos &&
@@ -338,7 +316,7 @@ TEST(CourierProcessTest, ARankThatIsKilledIsNamedByThoseWhoWaitForIt) {
                 ? 42
                 : 43);
   });
-  const Process second([&] {
+  const Forked second([&] {
     const MeshRank mine = rankOf(2);
     shift(*mine.courier, 10);
     ::kill(::getpid(), SIGKILL);
@@ -352,6 +330,38 @@ TEST(CourierProcessTest, ARankThatIsKilledIsNamedByThoseWhoWaitForIt) {
   EXPECT_EQ(WEXITSTATUS(status), 42);
 }
 
+TEST(CourierProcessTest, ARankThatIsStoppedIsLateAndNotLost) {
+  const ScopedEnv netDead("UNISONO_NET_DEAD_MS", "1000");
+  for (const bool sends : {true, false}) {
+    const TempDir folder;
+    const std::string cookie = randomId();
+    const auto rankOf = [&](int rank) {
+      return MeshRank(
+          meshOptions(std::make_shared<FileStore>(folder.file("store"), 2), rank, 2, cookie), 2);
+    };
+    const Forked other([&] {
+      const MeshRank mine = rankOf(1);
+      ::kill(::getpid(), SIGSTOP);
+    });
+    const MeshRank mine = rankOf(0);
+    ASSERT_TRUE(test::eventually([&] { return lookAt(other.pid())->state == 'T'; }));
+    std::byte byte{};
+    const auto wait = [&] {
+      operate(
+          *mine.courier,
+          [&] {
+            if (sends) {
+              mine.courier->send({1, {&byte, 1}});
+            }
+            mine.courier->receive({.rank = 1, .block = {&byte, 1}});
+          },
+          testCall(1, 3500ms));
+    };
+    EXPECT_THAT(textOf<DistTimeoutError>(wait),
+                AllOf(HasSubstr("[TIMEOUT]"), HasSubstr("culprits=[1]")));
+  }
+}
+
 TEST(CourierProcessTest, AnotherSecretIsNamed) {
   const TempDir folder;
   const std::string cookie = randomId();
@@ -359,7 +369,7 @@ TEST(CourierProcessTest, AnotherSecretIsNamed) {
     return MeshRank(
         meshOptions(std::make_shared<FileStore>(folder.file("store"), 2), rank, 2, cookie), 2);
   };
-  const Process other([&] {
+  const Forked other([&] {
     const ScopedEnv secret("UNISONO_AUTH_SECRET", "another secret than yours");
     const MeshRank mine = rankOf(1);
     shift(*mine.courier, 10);

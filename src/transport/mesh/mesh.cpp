@@ -75,7 +75,7 @@ std::unique_ptr<Mesh> Mesh::form(const MeshOptions& options) {
   // Before the card is left: from then on others may come.
   mesh->berth_ = harbour.moor({.id = mesh->id_, .rank = static_cast<std::uint32_t>(mesh->rank())},
                               mesh->key_, *mesh);
-  mesh->roster_ = meet(options.meet, self);
+  mesh->roster_ = mesh->meetOthers(self);
   return mesh;
 }
 
@@ -136,11 +136,11 @@ void Mesh::watch(int peer, Deadline deadline) {
     }
   }
   if (out_[at] == nullptr && in_[at] == nullptr && !watched_[at]) {
-    add({.peer = peer,
-         .purpose = Purpose::WATCH,
-         .outgoing = true,
-         .socket = reach(peer, Purpose::WATCH, deadline)});
-    watched_[at] = true;
+    Socket socket = reach(peer, Purpose::WATCH, deadline);
+    if (socket.valid()) {
+      add({.peer = peer, .purpose = Purpose::WATCH, .outgoing = true, .socket = std::move(socket)});
+      watched_[at] = true;
+    }
   }
 }
 

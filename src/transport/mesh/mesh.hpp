@@ -13,6 +13,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -131,9 +132,26 @@ class Mesh final : public Dock {
   enum class News : std::uint8_t { NONE, DATA, END, CAUSE };
   News peek(Link& link, AbortCause& cause);
   std::optional<AbortCause> toldCause();
-  struct Reached;
+  /// What an attempt to connect has come to.
+  struct Reached {
+    enum class How : std::uint8_t {
+      CONNECTED,
+      ANSWERED,    // with a report
+      REFUSED,     // nobody listens there: the process is gone
+      CLOSED,      // somebody listens, but has nothing to say
+      NOT_PROVEN,  // somebody who does not know the secret
+      STALLED,     // the host answers, the process does not: it is stopped, or very busy
+      UNREACHED,   // nothing comes from there
+    };
+    How how = How::UNREACHED;
+    Socket socket = {};
+    std::optional<Report> report = {};
+    std::string why = {};  // of UNREACHED
+  };
   Reached tryToReach(int peer, Purpose purpose, Deadline deadline);
-  Reached reachUntil(int peer, Purpose purpose, Deadline deadline, bool (*enough)(const Reached&));
+  Reached reachUntil(int peer, Purpose purpose, Deadline deadline,
+                     const std::function<bool(const Reached&)>& enough);
+  /// None for a watch that the other is too slow to answer now. Throws Lost.
   Socket reach(int peer, Purpose purpose, Deadline deadline);
   static std::optional<Report> receiveReport(Socket& socket, Deadline deadline);
   Link& add(Link link);
@@ -143,6 +161,8 @@ class Mesh final : public Dock {
   void sendToAll(const Frame& frame, const std::string& rest) noexcept;
   AbortCause causeOf(int peer, const Reached& reached) const;
   AbortCause gone(int peer, Reason reason, std::string_view how) const;
+  class Forming;
+  Roster meetOthers(const Member& self);
 
   const MeetOptions options_;
   const std::string id_;

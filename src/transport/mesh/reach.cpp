@@ -24,22 +24,6 @@ constexpr std::size_t kLongestReport = 2 * kLongestCause;
 
 }  // namespace
 
-/// What an attempt to connect has come to.
-struct Mesh::Reached {
-  enum class How : std::uint8_t {
-    CONNECTED,
-    ANSWERED,    // with a report
-    REFUSED,     // nobody listens there: the process is gone
-    CLOSED,      // somebody listens, but has nothing to say
-    NOT_PROVEN,  // somebody who does not know the secret
-    UNREACHED,   // nothing comes from there
-  };
-  How how = How::UNREACHED;
-  Socket socket = {};
-  std::optional<Report> report = {};
-  std::string why = {};  // of UNREACHED
-};
-
 Mesh::Reached Mesh::tryToReach(int peer, Purpose purpose, Deadline deadline) {
   using How = Reached::How;
   const Member& member = roster_[static_cast<std::size_t>(peer)];
@@ -62,7 +46,7 @@ Mesh::Reached Mesh::tryToReach(int peer, Purpose purpose, Deadline deadline) {
   IoResult result = socket.sendAll(handshake.hello(), end);
   result = result.isDone() ? socket.recvExact(challenge.data(), challenge.size(), end) : result;
   if (!result.isDone()) {
-    return {.how = result.outcome == IoOutcome::TIMED_OUT ? How::UNREACHED : How::CLOSED,
+    return {.how = result.outcome == IoOutcome::TIMED_OUT ? How::STALLED : How::CLOSED,
             .why = str(address->text(), ": ", result.text())};
   }
   const auto proof = handshake.prove(challenge);
@@ -73,7 +57,8 @@ Mesh::Reached Mesh::tryToReach(int peer, Purpose purpose, Deadline deadline) {
   result = socket.sendAll(*proof, end);
   result = result.isDone() ? socket.recvExact(&answer, 1, end) : result;
   if (!result.isDone()) {
-    return {.how = How::CLOSED, .why = str(address->text(), ": ", result.text())};
+    return {.how = result.outcome == IoOutcome::TIMED_OUT ? How::STALLED : How::CLOSED,
+            .why = str(address->text(), ": ", result.text())};
   }
   if (answer == kWelcome && purpose != Purpose::ASK) {
     return {.how = How::CONNECTED, .socket = std::move(socket)};
@@ -98,7 +83,7 @@ std::optional<Report> Mesh::receiveReport(Socket& socket, Deadline deadline) {
 /// Attempts until `enough` of one; what the last has come to. Throws Lost when the group has
 /// failed.
 Mesh::Reached Mesh::reachUntil(int peer, Purpose purpose, Deadline deadline,
-                               bool (*enough)(const Reached&)) {
+                               const std::function<bool(const Reached&)>& enough) {
   Reached reached;
   SeededRng rng(randomSeed());
   Backoff backoff(rng);
@@ -121,12 +106,21 @@ Mesh::Reached Mesh::reachUntil(int peer, Purpose purpose, Deadline deadline,
 
 Socket Mesh::reach(int peer, Purpose purpose, Deadline deadline) {
   using How = Reached::How;
-  const Milliseconds patience = std::max(streamOptions_.netDead, kEnding);
-  Reached reached = reachUntil(peer, purpose, deadline.within(patience), [](const Reached& each) {
-    return each.how != How::UNREACHED && each.how != How::CLOSED;
+  // A process that is stopped is waited for as long as the operation may take: it is not lost.
+  const Deadline patience = Deadline::after(std::max(streamOptions_.netDead, kEnding));
+  Reached reached = reachUntil(peer, purpose, deadline, [&](const Reached& each) {
+    const bool isLost = each.how == How::UNREACHED || each.how == How::CLOSED;
+    return isLost ? patience.expired() : each.how != How::STALLED || purpose == Purpose::WATCH;
   });
   if (reached.how == How::CONNECTED) {
     return std::move(reached.socket);
+  }
+  if (reached.how == How::STALLED && purpose == Purpose::WATCH) {
+    return {};
+  }
+  if (reached.how == How::STALLED) {
+    throw Lost{gone(peer, Reason::TIMEOUT,
+                    "does not answer: its process is stopped, or its host has too much to do")};
   }
   throw Lost{causeOf(peer, reached)};
 }
@@ -171,6 +165,7 @@ AbortCause Mesh::causeOf(int peer, const Reached& reached) const {
       return gone(peer, Reason::AUTH_FAILED,
                   "has another secret than this rank: give all processes of the job the same "
                   "UNISONO_AUTH_SECRET_FILE or UNISONO_AUTH_SECRET");
+    case How::STALLED:
     case How::UNREACHED:
       return gone(peer, Reason::PEER_UNREACHABLE, str("cannot be reached: ", reached.why));
     default:

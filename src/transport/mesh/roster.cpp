@@ -13,8 +13,13 @@
 namespace unisono::mesh {
 namespace {
 
-// How long rank 0 waits for one card before it looks whether somebody has given up.
-constexpr Milliseconds kSlice(200);
+// How long the store is waited for before somebody looks whether those who have come still live.
+// Many ranks ask more rarely, so that together they leave the store time for others.
+constexpr Milliseconds kShortestSlice(200);
+constexpr Milliseconds kLongestSlice(1000);
+constexpr Milliseconds kSlicePerRank(5);
+// A look around ends after so long, and the next goes on from there.
+constexpr Milliseconds kLook(100);
 constexpr char kAccepted = 'A';
 constexpr char kRefused = 'R';
 
@@ -44,9 +49,12 @@ std::optional<Roster> decode(std::string_view bytes) {
 /// One rank's side of a meeting.
 class Meeting {
  public:
-  Meeting(const MeetOptions& options, const Member& self)
+  Meeting(const MeetOptions& options, const Member& self, const FindOut& findOut)
       : options_(options),
         self_(self),
+        findOut_(findOut),
+        slice_(std::clamp(options.size * kSlicePerRank, kShortestSlice, kLongestSlice)),
+        come_(static_cast<std::size_t>(options.size)),
         deadline_(Deadline::after(options.timeout)),
         start_(systemClock().now()) {}
 
@@ -102,41 +110,73 @@ class Meeting {
 
   /// Rank 0: all cards. Throws Failed.
   Roster collect() {
+    come_.front() = self_;
+    for (int rank = 1; rank < options_.size; ++rank) {
+      while (!hasCome(rank) && !awaitKey(cardKey(rank), slice_)) {
+        if (deadline_.expired()) {
+          throwMissing();
+        }
+        lookAround();
+      }
+      readCard(rank);
+    }
     Roster roster;
-    for (int rank = 0; rank < options_.size; ++rank) {
-      roster.push_back(rank == 0 ? self_ : awaitCard(rank));
-      checkFits(roster, rank);
+    for (std::optional<Member>& member : come_) {
+      roster.push_back(std::move(*member));
     }
     return roster;
   }
 
-  bool isThere(const std::string& name) { return options_.store->check({&name, 1}); }
+  /// Whether it is there, after `patience` at the latest. Not by check(): that has no deadline
+  /// here.
+  bool awaitKey(const std::string& name, Milliseconds patience) {
+    try {
+      options_.store->wait({&name, 1}, deadline_.within(patience).remaining());
+      return true;
+    } catch (const DistStoreError& error) {
+      if (error.reason() != Reason::TIMEOUT) {
+        throw;
+      }
+      return false;
+    }
+  }
 
-  Member awaitCard(int rank) {
-    const std::string name = cardKey(rank);
-    while (!deadline_.expired()) {
-      try {
-        options_.store->wait({&name, 1}, deadline_.within(kSlice).remaining());
-        break;
-      } catch (const DistStoreError& error) {
-        if (error.reason() != Reason::TIMEOUT) {
-          throw;
+  bool isThere(const std::string& name) { return options_.store->check({&name, 1}); }
+  bool hasCome(int rank) const { return come_[static_cast<std::size_t>(rank)].has_value(); }
+
+  /// Rank 0: those who have come meanwhile, whoever is waited for; and whether all who have come
+  /// still are there. Throws Failed.
+  void lookAround() {
+    const Deadline end = Deadline::after(kLook);
+    for (int i = 1; i < options_.size && !end.expired(); ++i) {
+      lookedAt_ = lookedAt_ % (options_.size - 1) + 1;
+      if (!hasCome(lookedAt_) && awaitKey(cardKey(lookedAt_), Milliseconds(0))) {
+        readCard(lookedAt_);
+      }
+      if (hasCome(lookedAt_)) {
+        if (const auto cause = findOut_(lookedAt_, *come_[static_cast<std::size_t>(lookedAt_)])) {
+          throw Failed{*cause};
         }
       }
     }
-    if (!isThere(name)) {
-      throwMissing();
+  }
+
+  /// Rank 0: the card, which is there. Throws Failed.
+  void readCard(int rank) {
+    if (hasCome(rank)) {
+      return;
     }
-    if (auto member = Member::decode(asText(options_.store->get(name)))) {
-      return *member;
+    std::optional<Member>& member = come_[static_cast<std::size_t>(rank)];
+    member = Member::decode(asText(options_.store->get(cardKey(rank))));
+    if (!member) {
+      throw Failed{
+          {.reason = Reason::PROTOCOL,
+           .culprits = {rank},
+           .reporter = 0,
+           .text = str("what ", nameOf(rank), " left in the store for group '", options_.group,
+                       "' is not understood: all ranks must run the same version of unisono")}};
     }
-    throw Failed{
-        {.reason = Reason::PROTOCOL,
-         .culprits = {rank},
-         .reporter = 0,
-         .text = str("what ", nameOf(rank), " left in the store for group '", options_.group,
-                     "' is not understood: all ranks must run the same "
-                     "version of unisono")}};
+    checkFits(*member, rank);
   }
 
   [[noreturn]] void throwMissing() {
@@ -156,10 +196,9 @@ class Meeting {
                               names.size() == 1 ? " has" : " have", " not come")}};
   }
 
-  /// Whether the last of `members` fits to rank 0.
-  void checkFits(const Roster& members, int rank) const {
-    const Member& root = members.front();
-    const Member& other = members.back();
+  /// Whether rank `rank` fits to rank 0.
+  void checkFits(const Member& other, int rank) const {
+    const Member& root = self_;
     const auto refuse = [&](std::string text) {
       throw Failed{{.reason = Reason::CONFIG,
                     .culprits = {rank},
@@ -185,19 +224,29 @@ class Meeting {
     }
   }
 
+  /// Why rank 0 will tell nothing any more, if so.
+  std::optional<AbortCause> whyNoRoot() {
+    std::optional<Member>& root = come_.front();
+    if (!root && awaitKey(cardKey(0), Milliseconds(0))) {
+      root = Member::decode(asText(options_.store->get(cardKey(0))));
+    }
+    return root ? findOut_(0, *root) : std::nullopt;
+  }
+
   Roster awaitRoster() {
     const std::string name = key("roster");
-    try {
-      options_.store->wait({&name, 1}, deadline_.remaining());
-    } catch (const DistStoreError& error) {
-      if (error.reason() != Reason::TIMEOUT) {
-        throw;
+    while (!awaitKey(name, slice_)) {
+      if (deadline_.expired()) {
+        blame({.reason = Reason::TIMEOUT,
+               .culprits = {0},
+               .text = str("group '", options_.group, "' was not formed in ",
+                           formatDuration(options_.timeout), ": ", nameOf(0),
+                           " has not told who its members are")});
       }
-      blame({.reason = Reason::TIMEOUT,
-             .culprits = {0},
-             .text = str("group '", options_.group, "' was not formed in ",
-                         formatDuration(options_.timeout), ": ", nameOf(0),
-                         " has not told who its members are")});
+      // It may have told them, and be done with the group by now.
+      if (const auto cause = whyNoRoot(); cause && !awaitKey(name, Milliseconds(0))) {
+        blame(*cause);
+      }
     }
     const Bytes bytes = options_.store->get(name);
     const std::string_view text = asText(bytes);
@@ -238,6 +287,10 @@ class Meeting {
 
   const MeetOptions& options_;
   const Member& self_;
+  const FindOut& findOut_;
+  const Milliseconds slice_;
+  std::vector<std::optional<Member>> come_;  // whose cards were read
+  int lookedAt_ = 0;                         // by lookAround(), last
   const Deadline deadline_;
   const TimePoint start_;
 };
@@ -274,8 +327,8 @@ std::optional<Member> Member::decode(std::string_view bytes) {
                 .port = *port};
 }
 
-Roster meet(const MeetOptions& options, const Member& self) {
-  return Meeting(options, self).run();
+Roster meet(const MeetOptions& options, const Member& self, const FindOut& findOut) {
+  return Meeting(options, self, findOut).run();
 }
 
 }  // namespace unisono::mesh

@@ -5,6 +5,7 @@
 // P cards and P lists, and a group that cannot be formed fails on all ranks with the same cause.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -44,9 +45,13 @@ struct MeetOptions {
   std::vector<int> globalRanks = {};
 };
 
+/// Why a rank that has left its card will not be in the group, if so: it is asked again and again
+/// while others are waited for.
+using FindOut = std::function<std::optional<AbortCause>(int rank, const Member& member)>;
+
 /// Meets the others. Throws DistError: TIMEOUT naming who is missing, CONFIG for members that do
-/// not fit together, DistStoreError when the store fails.
-Roster meet(const MeetOptions& options, const Member& self);
+/// not fit together, what `findOut` has found, DistStoreError when the store fails.
+Roster meet(const MeetOptions& options, const Member& self, const FindOut& findOut);
 
 /// The address of this host at which others reach this process: UNISONO_HOST_ADDR, the first of
 /// the interface UNISONO_IFNAME, the one that leads to the host of `store`, or else loopback.
