@@ -330,37 +330,40 @@ TEST(CourierProcessTest, ARankThatIsKilledIsNamedByThoseWhoWaitForIt) {
   EXPECT_EQ(WEXITSTATUS(status), 42);
 }
 
-TEST(CourierProcessTest, ARankThatIsStoppedIsLateAndNotLost) {
+/// With a message to it first, or only waiting for one from it.
+class CourierStoppedTest : public ::testing::TestWithParam<bool> {};
+
+TEST_P(CourierStoppedTest, ARankThatIsStoppedIsLateAndNotLost) {
   const ScopedEnv netDead("UNISONO_NET_DEAD_MS", "1000");
-  for (const bool sends : {true, false}) {
-    const TempDir folder;
-    const std::string cookie = randomId();
-    const auto rankOf = [&](int rank) {
-      return MeshRank(
-          meshOptions(std::make_shared<FileStore>(folder.file("store"), 2), rank, 2, cookie), 2);
-    };
-    const Forked other([&] {
-      const MeshRank mine = rankOf(1);
-      ::kill(::getpid(), SIGSTOP);
-    });
-    const MeshRank mine = rankOf(0);
-    ASSERT_TRUE(test::eventually([&] { return lookAt(other.pid())->state == 'T'; }));
-    std::byte byte{};
-    const auto wait = [&] {
-      operate(
-          *mine.courier,
-          [&] {
-            if (sends) {
-              mine.courier->send({1, {&byte, 1}});
-            }
-            mine.courier->receive({.rank = 1, .block = {&byte, 1}});
-          },
-          testCall(1, 3500ms));
-    };
-    EXPECT_THAT(textOf<DistTimeoutError>(wait),
-                AllOf(HasSubstr("[TIMEOUT]"), HasSubstr("culprits=[1]")));
-  }
+  const TempDir folder;
+  const std::string cookie = randomId();
+  const auto rankOf = [&](int rank) {
+    return MeshRank(
+        meshOptions(std::make_shared<FileStore>(folder.file("store"), 2), rank, 2, cookie), 2);
+  };
+  const Forked other([&] {
+    const MeshRank mine = rankOf(1);
+    ::kill(::getpid(), SIGSTOP);
+  });
+  const MeshRank mine = rankOf(0);
+  ASSERT_TRUE(test::eventually([&] { return lookAt(other.pid())->state == 'T'; }));
+  std::byte byte{};
+  const auto wait = [&] {
+    operate(
+        *mine.courier,
+        [&] {
+          if (GetParam()) {
+            mine.courier->send({1, {&byte, 1}});
+          }
+          mine.courier->receive({.rank = 1, .block = {&byte, 1}});
+        },
+        testCall(1, 3500ms));
+  };
+  EXPECT_THAT(textOf<DistTimeoutError>(wait),
+              AllOf(HasSubstr("[TIMEOUT]"), HasSubstr("culprits=[1]")));
 }
+
+INSTANTIATE_TEST_SUITE_P(Ways, CourierStoppedTest, ::testing::Bool());
 
 TEST(CourierProcessTest, AnotherSecretIsNamed) {
   const TempDir folder;
