@@ -17,7 +17,7 @@ using namespace unisono;
 constexpr int kRanks = 3;
 constexpr Milliseconds kPatience(1);
 
-class Letter final : public shm::Parcel {
+class Letter final : public Parcel {
  public:
   Callbacks ended(int source, std::exception_ptr failure) noexcept override {
     FUZZ_EXPECT(source >= -1 && source < kRanks);
@@ -176,7 +176,7 @@ class Reader {
   void post(int peer) {
     const auto letter = std::make_shared<Letter>();
     letter->sends = data_.ConsumeBool();
-    letter->peer = !letter->sends && data_.ConsumeBool() ? shm::Parcel::kAnybody : peer;
+    letter->peer = !letter->sends && data_.ConsumeBool() ? Parcel::kAnybody : peer;
     letter->tag = data_.ConsumeIntegralInRange(0, 2);
     letter->room.resize(data_.PickValueInArray<std::size_t>({0, 8, 100, 4096, 5000, 20'000}));
     letter->data = letter->room.data();

@@ -469,10 +469,10 @@ TEST_F(PairTest, ShutdownSendsWhatWasPosted) {
 }
 
 TEST(LooksTest, AreMoreWhileALongMessageIsOnItsWay) {
-  EXPECT_EQ(shm::looksFor(2000, 4), 2000);
-  EXPECT_GT(shm::looksFor(2000, 1U << 20U), 4000);
-  EXPECT_LT(shm::looksFor(2000, std::size_t{1} << 40U), 100'000) << "then it sleeps all the same";
-  EXPECT_EQ(shm::looksFor(0, 1U << 20U), 0) << "it was told not to spin";
+  EXPECT_EQ(looksFor(2000, 4), 2000);
+  EXPECT_GT(looksFor(2000, 1U << 20U), 4000);
+  EXPECT_LT(looksFor(2000, std::size_t{1} << 40U), 100'000) << "then it sleeps all the same";
+  EXPECT_EQ(looksFor(0, 1U << 20U), 0) << "it was told not to spin";
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ std::vector<int> everybody(const Player& player) {
 }
 
 /// A message under way.
-class Letter final : public shm::Parcel {
+class Letter final : public Parcel {
  public:
   Callbacks ended(int /*source*/, std::exception_ptr failure) noexcept override {
     failure_ = std::move(failure);

@@ -15,7 +15,7 @@
 #include "backend/native/monitored_barrier.hpp"
 #include "collective/selection.hpp"
 #include "life/abort_record.hpp"
-#include "transport/shm/mail.hpp"
+#include "transport/mail.hpp"
 
 namespace unisono {
 
@@ -32,7 +32,7 @@ class Engine {
   virtual void run(CollectiveArgs& args, Milliseconds timeout) = 0;
   virtual void monitoredBarrier(const MonitoredBarrierOptions& options) = 0;
   /// What carries messages; null where there is nothing that does.
-  virtual shm::Mail* mail() noexcept = 0;
+  virtual Mail* mail() noexcept = 0;
   /// Memory that the operations of this group handle best.
   virtual std::shared_ptr<std::byte> allocate(std::size_t bytes) = 0;
 

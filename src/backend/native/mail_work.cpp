@@ -5,8 +5,7 @@
 
 namespace unisono {
 
-MailWork::MailWork(const std::shared_ptr<shm::Mail>& mail, CollectiveArgs&& args,
-                   Milliseconds limit)
+MailWork::MailWork(const std::shared_ptr<Mail>& mail, CollectiveArgs&& args, Milliseconds limit)
     : Work(args.type, args.seq), mail_(mail), args_(std::move(args)) {
   const Tensor& tensor = *args_.anyTensor();
   sends = args_.type == OpType::SEND;
@@ -29,12 +28,12 @@ Work::Callbacks MailWork::ended(int source, std::exception_ptr failure) noexcept
 }
 
 void MailWork::help(Work::TimePoint until) {
-  if (const std::shared_ptr<shm::Mail> mail = mail_.lock()) {
+  if (const std::shared_ptr<Mail> mail = mail_.lock()) {
     mail->help(*this, until);
   }
 }
 
-WorkPtr mailNow(shm::Mail& mail, const CollectiveArgs& args) {
+WorkPtr mailNow(Mail& mail, const CollectiveArgs& args) {
   if (args.asyncOp || args.type == OpType::RECVANYSOURCE) {
     return nullptr;
   }
@@ -46,8 +45,7 @@ WorkPtr mailNow(shm::Mail& mail, const CollectiveArgs& args) {
   return mail.receiveNow(args.peer, args.tag, bytes) ? receivedWork(args.peer) : nullptr;
 }
 
-WorkPtr startMail(const std::shared_ptr<shm::Mail>& mail, CollectiveArgs&& args,
-                  Milliseconds timeout) {
+WorkPtr startMail(const std::shared_ptr<Mail>& mail, CollectiveArgs&& args, Milliseconds timeout) {
   const bool waits = !args.asyncOp;
   auto work = std::make_shared<MailWork>(mail, std::move(args), timeout);
   mail->post(work, waits);

@@ -18,7 +18,7 @@ class MeshEngine final : public Engine {
 
   void run(CollectiveArgs& args, Milliseconds timeout) override { executor_.run(args, timeout); }
   void monitoredBarrier(const MonitoredBarrierOptions& options) override;
-  shm::Mail* mail() noexcept override { return nullptr; }
+  Mail* mail() noexcept override { return nullptr; }
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override;
   AbortCause fail(AbortCause cause) noexcept override { return mesh_->fail(cause); }
   std::optional<AbortCause> cause() const override { return mesh_->cause(); }

@@ -109,7 +109,7 @@ WorkPtr NativeBackend::start(CollectiveArgs&& args) {
 }
 
 WorkPtr NativeBackend::startMessage(CollectiveArgs&& args) {
-  shm::Mail* mail = engine_->mail();
+  Mail* mail = engine_->mail();
   if (mail == nullptr) {
     throw NotSupportedError({.what = str("Backend unisono does not support ", methodName(args.type),
                                          " between ranks that reach each other by TCP"),
@@ -217,7 +217,7 @@ void NativeBackend::shutdown() {
                    .world = size()};
   const Milliseconds patience = timeout();
   const Deadline deadline = Deadline::after(patience);
-  shm::Mail* mail = engine_->mail();
+  Mail* mail = engine_->mail();
   if (engine_->lane.drain(deadline) && (mail == nullptr || mail->flush(deadline))) {
     engine_->close(std::make_exception_ptr(DistBackendError(std::move(facts))));
     engine_->leave();

@@ -1,8 +1,8 @@
 // Messages that can be sent or received right here: no list, no thread, no allocation.
 #include "base/futex.hpp"
-#include "transport/shm/mail.hpp"
+#include "transport/mail.hpp"
 
-namespace unisono::shm {
+namespace unisono {
 
 bool Mail::sendNow(int peer, int tag, std::span<const std::byte> bytes) {
   if (bytes.size() > shortBytes_) {
@@ -15,25 +15,35 @@ bool Mail::sendNow(int peer, int tag, std::span<const std::byte> bytes) {
       !to.out.hasRoom(bytes.size())) {
     return false;
   }
-  to.out.put({.kind = FrameKind::MESSAGE, .tag = tag, .bytes = bytes.size()}, bytes);
-  ring(segment_.block(peer).mailDoor);
+  to.out.put({.kind = shm::FrameKind::MESSAGE, .tag = tag, .bytes = bytes.size()}, bytes);
+  carrier_.ring(peer);
+  if (carries_) {
+    static_cast<void>(carrier_.carry());
+  }
   return true;
 }
 
 bool Mail::receiveNow(int peer, int tag, std::span<std::byte> into) {
-  const std::atomic<FrameKind>* next = nullptr;
+  const std::atomic<shm::FrameKind>* next = nullptr;
   {
     const MutexLock lock(mutex_);
     if (!listensOnlyTo(peer)) {
       return false;
     }
+    if (carries_ && !line(peer).in.hasFrame()) {
+      static_cast<void>(carrier_.carry());
+    }
     if (line(peer).in.hasFrame()) {
       return takeNow(peer, tag, into);
+    }
+    if (carries_) {
+      return false;  // nothing comes while nobody drives
     }
     next = &line(peer).in.next();
   }
   // Without the lock: others may send and receive meanwhile, and even take what comes here.
-  for (int i = policy_.spins(); next->load(std::memory_order_acquire) == FrameKind::NONE; --i) {
+  for (int i = policy_.spins(); next->load(std::memory_order_acquire) == shm::FrameKind::NONE;
+       --i) {
     if (i <= 0) {
       return false;
     }
@@ -44,7 +54,7 @@ bool Mail::receiveNow(int peer, int tag, std::span<std::byte> into) {
 }
 
 bool Mail::isStopped() const noexcept {
-  return closed_ || segment_.header().abort.isSet();
+  return closed_ || record_.isSet();
 }
 
 /// Nobody else waits for messages, and none is there that nobody has asked for.
@@ -56,14 +66,14 @@ bool Mail::listensOnlyTo(int peer) {
 bool Mail::takeNow(int peer, int tag, std::span<std::byte> into) {
   Frame frame;
   Pipe& in = line(peer).in;
-  if (!in.look(frame) || frame.kind != FrameKind::MESSAGE || frame.tag != tag ||
+  if (!in.look(frame) || frame.kind != shm::FrameKind::MESSAGE || frame.tag != tag ||
       frame.bytes != into.size()) {
     return false;
   }
   if (in.take(frame, into.data())) {
-    ring(segment_.block(peer).mailDoor);
+    carrier_.ring(peer);
   }
   return true;
 }
 
-}  // namespace unisono::shm
+}  // namespace unisono

@@ -2,12 +2,14 @@
 #include <iterator>
 #include <utility>
 
+#include "base/futex.hpp"
 #include "base/log.hpp"
 #include "base/str.hpp"
 #include "life/blame.hpp"
-#include "transport/shm/mail.hpp"
+#include "transport/mail.hpp"
+#include "transport/meeting.hpp"
 
-namespace unisono::shm {
+namespace unisono {
 namespace {
 
 // As PeerWait: a peer may be dumping core, and /proc knows.
@@ -23,7 +25,7 @@ class Mail::Role {
     const MutexLock lock(mail_.mutex_);
     const Helping helping(mail_);
     if (mail_.driven_) {
-      ring(mail_.segment_.block(mail_.rank_).mailDoor);  // the worker lets others go first
+      mail_.carrier_.wake();  // the worker lets others go first
     }
     CondWaitable on(mail_.changed_, mail_.mutex_);
     static_cast<void>(
@@ -43,7 +45,7 @@ class Mail::Role {
     }
     const MutexLock lock(mail_.mutex_);
     mail_.driven_ = false;
-    if (!mail_.open_.empty() || mail_.helpers_ > 0) {
+    if (!mail_.isIdle() || mail_.helpers_ > 0) {
       mail_.callWorker();
     }
   }
@@ -63,31 +65,34 @@ class Mail::Role {
   bool held_ = false;
 };
 
-/// Sleeps at the door; looks before every sleep whether there is anything to wait for.
+/// Sleeps until there is something new; looks before every sleep whether there is anything to wait
+/// for.
 class Mail::Sleeper final : public Waitable {
  public:
-  explicit Sleeper(Mail& mail) : mail_(mail), door_(mail.segment_.block(mail.rank_).mailDoor) {}
+  explicit Sleeper(Mail& mail) : mail_(mail), sleeper_(mail.carrier_.sleeper()) {}
   void sleep(Milliseconds most) override {
     const bool look = nextLook_.expired();
     mail_.check(look);
     nextLook_ = look ? Deadline::after(kProcessLook) : nextLook_;
-    door_.sleep(most);
+    sleeper_->sleep(most);
   }
 
  private:
   Mail& mail_;
-  DoorSleep door_;
+  const std::unique_ptr<Waitable> sleeper_;
   Deadline nextLook_ = Deadline::after(kProcessLook);
 };
 
-Mail::Mail(Segment& segment, int cores, std::vector<int> globalRanks)
-    : segment_(segment),
-      rank_(segment.rank()),
-      shortBytes_(pipeBytes(static_cast<std::size_t>(segment.size())) / 4),
-      policy_(segment.size(), cores),
+Mail::Mail(Carrier& carrier, int ranks, int cores, std::vector<int> globalRanks, int looks)
+    : carrier_(carrier),
+      record_(carrier.record()),
+      carries_(carrier.carries()),
+      rank_(carrier.rank()),
+      shortBytes_(shm::pipeBytes(static_cast<std::size_t>(carrier.size())) / 4),
+      policy_(ranks, cores),
+      mostLooks_(std::min(looks, policy_.spins())),
       globalRanks_(std::move(globalRanks)),
-      lines_(static_cast<std::size_t>(segment.size())),
-      memory_(segment, "long messages are") {}
+      lines_(static_cast<std::size_t>(carrier.size())) {}
 
 Mail::~Mail() {
   if (!madeIn_.inChild()) {  // there the thread, and who may hold the lock, are the parent's
@@ -105,7 +110,7 @@ void Mail::end() {
     changed_.notifyAll();
     worker = std::move(worker_);
   }
-  ring(segment_.block(rank_).mailDoor);
+  carrier_.wake();
   if (worker.isCurrent()) {
     worker.detach();  // what it uses is its own: it keeps the owner
   }
@@ -118,14 +123,18 @@ void Mail::post(const ParcelPtr& parcel, bool waits) {
     if (closed_) {
       std::rethrow_exception(closed_);
     }
-    if (const auto cause = segment_.cause()) {
+    if (carries_) {
+      static_cast<void>(carrier_.carry());  // that the group has failed may be there to be read
+    }
+    if (const auto cause = carrier_.cause()) {
       // The caller may unwind now, and take the data of its other messages along.
       failure = errorFor(*cause, *parcel);
       failAll(*cause);
     } else {
-      takeOn(parcel);
-      progress();
-      if (!waits && !open_.empty() && !driven_) {
+      begin(parcel);
+      if (driven_ && carries_) {
+        carrier_.wake();  // who drives does not know of it
+      } else if (!waits && !isIdle() && !driven_) {
         callWorker();
       }
     }
@@ -134,6 +143,21 @@ void Mail::post(const ParcelPtr& parcel, bool waits) {
   runCallbacks();
   if (failure) {
     std::rethrow_exception(failure);
+  }
+}
+
+void Mail::begin(const ParcelPtr& parcel) {
+  try {
+    takeOn(parcel);
+    progress();
+  } catch (...) {
+    // The caller unwinds, and takes the data along.
+    fail({.reason = Reason::ABORTED,
+          .culprits = {rank_},
+          .reporter = rank_,
+          .seq = parcel->seq,
+          .text = str("rank ", world(rank_), " was interrupted: ", describe(*parcel))});
+    throw;
   }
 }
 
@@ -149,10 +173,11 @@ void Mail::help(const Parcel& parcel, TimePoint until) {
       .deadline = Deadline::at(std::min(until, parcel.deadline.when())), .subject = [&notice] {
         notice.given = true;
         const Parcel& late = notice.parcel;
-        return str(late.sends ? "send" : "recv", " of group '", notice.mail.segment_.group(),
+        return str(late.sends ? "send" : "recv", " of group '", notice.mail.carrier_.group(),
                    "': ", notice.mail.describe(late), notice.mail.stateOfPeer(late));
       }};
-  const int looks = policy_.isCrowded() ? policy_.spins() : looksFor(policy_.spins(), parcel.bytes);
+  const int looks =
+      policy_.isCrowded() || carries_ ? mostLooks_ : looksFor(policy_.spins(), parcel.bytes);
   for (bool more = true; more;) {
     {
       const Role role(*this, isOver, limits);
@@ -175,26 +200,39 @@ void Mail::help(const Parcel& parcel, TimePoint until) {
 
 bool Mail::flush(Deadline deadline) {
   const auto sent = [this]() UNISONO_NO_ANALYSIS {
-    return std::none_of(open_.begin(), open_.end(),
-                        [](const auto& entry) { return entry.second->sends; });
+    return !carrier_.owes() && std::none_of(open_.begin(), open_.end(),
+                                            [](const auto& entry) { return entry.second->sends; });
   };
+  return driveToEnd(sent, deadline);
+}
+
+bool Mail::settle(Deadline deadline) {
+  return driveToEnd([this]() UNISONO_NO_ANALYSIS { return !carrier_.owes() || record_.isSet(); },
+                    deadline);
+}
+
+bool Mail::driveToEnd(const Enough& enough, Deadline deadline) {
   {
     const WaitContext limits{.deadline = deadline, .subject = {}};
-    const Role role(*this, sent, limits);
+    const Role role(*this, enough, limits);
     if (role.isHeld()) {
-      driveUntil(sent, limits, policy_.spins());
+      driveUntil(enough, limits, mostLooks_);
     }
   }
   runCallbacks();
   const MutexLock lock(mutex_);
-  return sent();
+  return enough();
+}
+
+bool Mail::isIdle() const {
+  return open_.empty() && !(carries_ && carrier_.owes() && !record_.isSet());
 }
 
 void Mail::close(std::exception_ptr reason) {
   {
     const MutexLock lock(mutex_);
     closed_ = closed_ ? closed_ : reason;
-    segment_.withdraw();
+    carrier_.withdraw();
     while (!open_.empty()) {
       over(ParcelPtr(open_.begin()->second), Parcel::kAnybody, reason);
     }
@@ -221,16 +259,15 @@ void Mail::callWorker() {
 
 void Mail::work() {
   const auto idle = [this]() UNISONO_NO_ANALYSIS {
-    return ending_ || open_.empty() || helpers_ > 0 || !callbacks_.empty();
+    return ending_ || isIdle() || helpers_ > 0 || !callbacks_.empty();
   };
   for (;;) {
     {
       const MutexLock lock(mutex_);
       CondWaitable on(changed_, mutex_);
       static_cast<void>(waitUntil(
-          [this]() UNISONO_NO_ANALYSIS {
-            return ending_ || (!driven_ && helpers_ == 0 && !open_.empty());
-          },
+          [this]()
+              UNISONO_NO_ANALYSIS { return ending_ || (!driven_ && helpers_ == 0 && !isIdle()); },
           {.deadline = Deadline::never(), .subject = {}}, on));
       if (ending_) {
         return;
@@ -239,7 +276,7 @@ void Mail::work() {
     {
       const Role role(*this);
       if (role.isHeld()) {
-        driveUntil(idle, {.deadline = Deadline::never(), .subject = {}}, policy_.spins());
+        driveUntil(idle, {.deadline = Deadline::never(), .subject = {}}, mostLooks_);
       }
     }
     runCallbacks();
@@ -271,7 +308,7 @@ bool Mail::look(const Enough& enough) {
       ends = !ends_.empty();
       done = enough();
       // Messages that are read where they are: not all at once, others may want the lock.
-      again = !done && !pulls_.empty() && !segment_.header().abort.isSet();
+      again = !done && !pulls_.empty() && !record_.isSet();
     }
     if (ends) {
       tellEnds();
@@ -318,23 +355,22 @@ void Mail::runCallbacks() noexcept {
 void Mail::check(bool processes) {
   {
     const MutexLock lock(mutex_);
-    if (const auto cause = segment_.cause()) {
+    if (const auto cause = carrier_.cause()) {
       failAll(*cause);
     }
-    for (int peer = 0; peer < segment_.size() && !open_.empty(); ++peer) {
-      const RankBlock& block = segment_.block(peer);
-      if (block.life.ownerDied()) {
+    for (int peer = 0; peer < carrier_.size() && !open_.empty(); ++peer) {
+      const Carrier::PeerState state = carrier_.stateOf(peer);
+      if (state == Carrier::PeerState::DEAD) {
         progress();  // what it has sent before it died
         if (!open_.empty()) {
           fail({.reason = Reason::PEER_DEAD,
                 .culprits = {peer},
                 .reporter = rank_,
                 .seq = open_.begin()->first->seq,
-                .text = str("rank ", world(peer), " (process ", block.identity.pid,
+                .text = str("rank ", world(peer), " (process ", carrier_.processOf(peer),
                             ") has died while there were messages under way")});
         }
-      } else if (block.identity.state.load(std::memory_order_acquire) ==
-                 static_cast<std::uint32_t>(RankState::LEFT)) {
+      } else if (state == Carrier::PeerState::LEFT) {
         progress();
         checkLeft(peer);
       }
@@ -343,6 +379,7 @@ void Mail::check(bool processes) {
       checkProcesses();
     }
     checkDeadlines();
+    carrier_.beforeSleep();
   }
   tellEnds();
 }
@@ -351,13 +388,15 @@ void Mail::check(bool processes) {
 void Mail::checkProcesses() {
   for (const auto& [key, parcel] : open_) {
     const int peer = neededFor(*parcel);
-    if (peer != Parcel::kAnybody && segment_.isDumpingCore(peer)) {
+    if (peer == Parcel::kAnybody) {
+      carrier_.expectAnybody();
+    } else if (carrier_.hasCrashed(peer)) {
       const AbortCause cause{
           .reason = Reason::PEER_DEAD,
           .culprits = {peer},
           .reporter = rank_,
           .seq = parcel->seq,
-          .text = str("rank ", world(peer), " (process ", segment_.block(peer).identity.pid,
+          .text = str("rank ", world(peer), " (process ", carrier_.processOf(peer),
                       ") has crashed and is dumping core, but ", describe(*parcel))};
       return fail(cause);
     }
@@ -406,11 +445,11 @@ std::string Mail::describe(const Parcel& parcel) const {
 
 std::string Mail::stateOfPeer(const Parcel& parcel) const {
   const int peer = neededFor(parcel);
-  return peer == Parcel::kAnybody ? "" : str(" (", segment_.describeProcess(peer), ")");
+  return peer == Parcel::kAnybody ? "" : str(" (", carrier_.describe(peer), ")");
 }
 
 void Mail::fail(AbortCause cause) {
-  failAll(segment_.fail(std::move(cause)));
+  failAll(carrier_.fail(std::move(cause)));
 }
 
 void Mail::failAll(const AbortCause& cause) {
@@ -435,14 +474,14 @@ void Mail::forget() {
 }
 
 std::exception_ptr Mail::errorFor(const AbortCause& cause, const Parcel& parcel) const {
-  const std::vector<int> culprits = culpritsNow(segment_, cause);
+  const std::vector<int> culprits = carrier_.culpritsNow(cause);
   ErrorFacts facts{.op = parcel.sends ? "send" : "recv",
                    .seq = static_cast<std::int64_t>(parcel.seq),
-                   .group = segment_.group(),
+                   .group = carrier_.group(),
                    .rank = rank_,
-                   .world = segment_.size()};
+                   .world = carrier_.size()};
   if (!culprits.empty()) {
-    facts.pid = segment_.block(culprits.front()).identity.pid;
+    facts.pid = carrier_.processOf(culprits.front());
   }
   try {
     throwCause(cause, std::move(facts), inWorld(culprits, globalRanks_));
@@ -451,4 +490,4 @@ std::exception_ptr Mail::errorFor(const AbortCause& cause, const Parcel& parcel)
   }
 }
 
-}  // namespace unisono::shm
+}  // namespace unisono
