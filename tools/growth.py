@@ -11,26 +11,28 @@ from pathlib import Path
 
 PEERS = ("openmpi", "mpich", "gloo")
 
+Row = dict[str, object]
 
-def _of(rows: list[dict[str, object]], **wanted: object) -> dict[str, object] | None:
+
+def row_of(rows: list[Row], **wanted: object) -> Row | None:
     """The row with these values."""
     found = [row for row in rows if all(row[name] == wanted[name] for name in wanted)]
     return found[0] if found else None
 
 
-def _time(row: dict[str, object] | None, name: str = "p50_us") -> str:
+def as_time(row: Row | None, name: str = "p50_us") -> str:
     if row is None:
         return "–"
     value = float(str(row[name]))
     return f"{value:.2f}" if value < 10 else f"{value:.0f}"
 
 
-def _ratios(rows: list[dict[str, object]], **wanted: object) -> str:
-    found = [_of(rows, peer=peer, **wanted) for peer in PEERS]
+def _ratios(rows: list[Row], **wanted: object) -> str:
+    found = [row_of(rows, peer=peer, **wanted) for peer in PEERS]
     return " / ".join("–" if row is None else f"{float(str(row['ratio'])):.3g}" for row in found)
 
 
-def starts(documents: list[dict[str, list[dict[str, object]]]]) -> list[str]:
+def starts(documents: list[dict[str, list[Row]]]) -> list[str]:
     """Ranks, and for each library the time until all had met and the memory of one."""
     lines = [
         "| ranks | ms until all ranks met: unisono | " + " | ".join(PEERS) + " | "
@@ -41,12 +43,12 @@ def starts(documents: list[dict[str, list[dict[str, object]]]]) -> list[str]:
         rows = document["starts"]
         cells = [str(rows[0]["procs"])]
         for figure in ("ms", "kib_of_rank"):
-            cells += [_time(_of(rows, peer=peer), figure) for peer in ("unisono", *PEERS)]
+            cells += [as_time(row_of(rows, peer=peer), figure) for peer in ("unisono", *PEERS)]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 
 
-def times(documents: list[dict[str, list[dict[str, object]]]]) -> list[str]:
+def times(documents: list[dict[str, list[Row]]]) -> list[str]:
     """Each operation: unisono's time, the same for one rank, and the peers' times over it."""
     lines = [
         "| operation | bytes | ranks | µs | µs per rank | " + " / ".join(PEERS) + " over that |",
@@ -55,12 +57,12 @@ def times(documents: list[dict[str, list[dict[str, object]]]]) -> list[str]:
     kinds = [(row["op"], row["size"]) for row in documents[0]["rows"] if row["peer"] == "unisono"]
     for op, size in kinds:
         for document in documents:
-            row = _of(document["rows"], peer="unisono", op=op, size=size)
+            row = row_of(document["rows"], peer="unisono", op=op, size=size)
             if row is None:
                 continue
             each = float(str(row["p50_us"])) / float(str(row["procs"]))
             ratios = _ratios(document["rows"], op=op, size=size)
-            cells = (op, size, row["procs"], _time(row), f"{each:.2f}", ratios)
+            cells = (op, size, row["procs"], as_time(row), f"{each:.2f}", ratios)
             lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
     return lines
 
