@@ -12,7 +12,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ ${PROJECT_BINARY_DIR}/include/
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # The program finds the library beside itself, wherever the tree is moved.
-if(UNISONO_BUILD_CLI)
+if(UNISONO_BUILD_CLI AND NOT UNISONO_SANITIZE) # which does not build it by itself
   file(RELATIVE_PATH bin_to_lib /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
   set_target_properties(unisono_program PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
   install(TARGETS unisono_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
