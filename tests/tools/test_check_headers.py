@@ -49,6 +49,30 @@ def test_a_header_without_a_guard_is_named(tree: MakeTree) -> None:
     assert "redefinition" in complaint
 
 
+def test_what_its_own_source_includes_first_is_compiled_there(tree: MakeTree) -> None:
+    leaning = {"src/base/q.hpp": "#pragma once\nstd::string s();\n"}
+    first = {"src/base/q.cpp": '// Q.\n#include "base/q.hpp"\n\n#include <string>\n'}
+    later = {"src/base/q.cpp": '#include <string>\n\n#include "base/q.hpp"\n'}
+
+    assert complaints(tree({**GOOD, **leaning, **first})) == []
+    assert len(complaints(tree({**GOOD, **leaning, **later}))) == 1
+
+
+def test_what_is_compiled_elsewhere_needs_a_guard_too(tree: MakeTree) -> None:
+    bad = {"src/base/q.hpp": "struct Q {};\n", "src/base/q.cpp": '#include "base/q.hpp"\n'}
+
+    assert complaints(tree({**GOOD, **bad})) == ["src/base/q.hpp:1: has no #pragma once"]
+
+
+def test_tests_are_not_compiled_elsewhere(tree: MakeTree) -> None:
+    bad = {
+        "tests/support/q.hpp": "#pragma once\nstd::string s();\n",
+        "tests/support/q.cpp": '#include "support/q.hpp"\n',
+    }
+
+    assert len(complaints(tree({**GOOD, **bad}))) == 1
+
+
 def test_a_public_header_sees_no_private_one(tree: MakeTree) -> None:
     bad = {"include/unisono/b.hpp": '#pragma once\n#include "base/p.hpp"\n'}
 
