@@ -67,11 +67,13 @@ std::unique_ptr<Mesh> Mesh::form(const MeshOptions& options) {
   const SocketAddress address = ownAddress(options.meet.store, deadline);
   requirePermission(address);
   Harbour& harbour = Harbour::instance();
+  const SocketAddress announced =
+      announcedAddress(address.withPort(harbour.listenAt(address)), deadline);
   const Member self{.host = hostId(),
                     .process = encodeMark(mesh->here_),
                     .settings = options.settings,
-                    .address = address.hostText(),
-                    .port = harbour.listenAt(address)};
+                    .address = announced.hostText(),
+                    .port = announced.port()};
   // Before the card is left: from then on others may come.
   mesh->berth_ = harbour.moor({.id = mesh->id_, .rank = static_cast<std::uint32_t>(mesh->rank())},
                               mesh->key_, *mesh);

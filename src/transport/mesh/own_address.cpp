@@ -21,6 +21,10 @@ UNISONO_KNOB(std::string, kHostAddress, "UNISONO_HOST_ADDR", "",
 UNISONO_KNOB(std::string, kInterface, "UNISONO_IFNAME", "",
              "the network interface at which ranks of other hosts reach those of this one");
 
+UNISONO_KNOB(std::string, kAdvertise, "UNISONO_ADVERTISE", "",
+             "host[:port] that ranks of other hosts connect to instead of where this process "
+             "listens; for networks that translate addresses, and tunnels");
+
 [[noreturn]] void refuse(std::string what, std::string hint) {
   throw UsageError({.reason = Reason::CONFIG, .what = std::move(what), .hint = std::move(hint)});
 }
@@ -93,6 +97,37 @@ SocketAddress ownAddress(const StorePtr& store, Deadline deadline) {
     }
   }
   return SocketAddress::loopback(AF_INET, 0);
+}
+
+SocketAddress announcedAddress(const SocketAddress& own, Deadline deadline) {
+  const std::string given = kAdvertise.value();
+  if (given.empty()) {
+    return own;
+  }
+  const auto refuseIt = [&](std::string_view why) {
+    refuse(str("UNISONO_ADVERTISE is '", printable(given), "', at which nobody is reached: ", why),
+           "give it an address or a name, and a port if that differs: 203.0.113.5:40000");
+  };
+  const auto literal = SocketAddress::parse(given, own.port());
+  if (literal && literal->isWildcard()) {
+    refuseIt("it stands for all addresses");
+  }
+  if (literal) {
+    return *literal;
+  }
+  HostPort target{given, own.port()};
+  if (given.find(':') != std::string::npos) {
+    try {
+      target = parseHostPort(given);
+    } catch (const UsageError& error) {
+      refuseIt(error.facts().what);
+    }
+  }
+  const auto found = resolve(target.host, target.port, deadline);
+  if (!found.isOk() || found.value().empty()) {
+    refuseIt(found.isOk() ? "it has no address" : found.failure().text());
+  }
+  return found.value().front();
 }
 
 }  // namespace unisono::mesh

@@ -58,4 +58,8 @@ Roster meet(const MeetOptions& options, const Member& self, const FindOut& findO
 /// Throws UsageError (CONFIG).
 SocketAddress ownAddress(const StorePtr& store, Deadline deadline);
 
+/// Where others are told to connect to when this process listens at `own`: UNISONO_ADVERTISE, with
+/// the port of `own` unless that has one; or `own`. Throws UsageError (CONFIG).
+SocketAddress announcedAddress(const SocketAddress& own, Deadline deadline);
+
 }  // namespace unisono::mesh
