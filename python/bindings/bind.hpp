@@ -10,5 +10,7 @@ namespace nb = nanobind;
 void bindStore(nb::module_& module);
 void bindKinds(nb::module_& module);  // after the class they derive from
 void bindRendezvous(nb::module_& module);
+void bindWork(nb::module_& module);
+void bindGroup(nb::module_& module);  // after Work, which its operations give
 
 }  // namespace unisono::python

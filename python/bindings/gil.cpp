@@ -69,6 +69,26 @@ HeldLock::HeldLock() {
   }
 }
 
+GuestLock::GuestLock() noexcept {
+  asking.fetch_add(1);
+  if (onMainThread() ? Py_IsInitialized() != 0 : !closed.load()) {
+    try {
+      state_ = PyGILState_Ensure();
+      entered_ = true;
+    } catch (abi::__forced_unwind&) {  // the interpreter is closing and ends this thread
+      asking.fetch_sub(1);
+      park();
+    }
+  }
+  asking.fetch_sub(1);
+}
+
+GuestLock::~GuestLock() {
+  if (entered_) {
+    PyGILState_Release(state_);
+  }
+}
+
 nb::object call(const nb::object& method, const nb::tuple& arguments) {
   PyObject* result = nullptr;
   try {

@@ -62,6 +62,23 @@ class HeldLock {
   nb::gil_scoped_acquire lock_;
 };
 
+/// Holding the lock for a moment on a thread of ours, or on one that may have it already, to run or
+/// let go of what is Python's. Once the interpreter is closing only its main thread is let in.
+class GuestLock {
+ public:
+  GuestLock() noexcept;
+  ~GuestLock();
+  GuestLock(const GuestLock&) = delete;
+  GuestLock& operator=(const GuestLock&) = delete;
+
+  /// False: the lock is not held, and nothing of Python's may be touched.
+  explicit operator bool() const noexcept { return entered_; }
+
+ private:
+  bool entered_ = false;
+  PyGILState_STATE state_{};
+};
+
 /// Calls into Python; what it raises is thrown. For calls from C++ that Python called.
 nb::object call(const nb::object& method, const nb::tuple& arguments);
 

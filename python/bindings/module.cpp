@@ -10,11 +10,13 @@ namespace python = unisono::python;
 NB_MODULE(_core, module) {
   // Objects of a daemon thread, or of a program that just ends, are no mistake to report.
   nanobind::set_leak_warnings(false);
-  module.doc() = "unisono's C++ library, as unisono.distributed uses it.";
+  module.doc() = "unisono's C++ library, as the package uses it.";
   module.attr("version") = UNISONO_VERSION_STRING;
   python::followInterpreter(module);
   python::translateErrors();
   python::bindStore(module);
   python::bindKinds(module);
   python::bindRendezvous(module);
+  python::bindWork(module);
+  python::bindGroup(module);
 }

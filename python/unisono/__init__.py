@@ -1,5 +1,8 @@
 """unisono: your processes find each other, and never hang without saying why.
 
+    world = unisono.init()           # who this is: arguments, or what the launcher has said
+    world.all_reduce(array)          # of NumPy, PyTorch, array.array, bytearray; in place
+
 The stores are in unisono.distributed, under the names of torch.distributed:
 
     from unisono.distributed import TCPStore
@@ -11,17 +14,23 @@ from unisono._core import version as __version__
 
 TYPE_CHECKING = False  # for type checkers only; typing itself takes milliseconds to import
 if TYPE_CHECKING:
-    from types import ModuleType
+    from unisono import distributed, testing
+    from unisono._group import Group, init
+    from unisono._work import Work
 
-    from unisono import distributed
+__all__ = ["Group", "Work", "__version__", "distributed", "init", "testing"]
 
-__all__ = ["__version__", "distributed"]
+_HOMES = {"Group": "unisono._group", "Work": "unisono._work", "init": "unisono._group"}
 
 
-def __getattr__(name: str) -> ModuleType:
-    """Loads unisono.distributed when it is asked for."""
-    if name == "distributed":
-        import importlib
+def __getattr__(name: str) -> object:
+    """Loads what is asked for: an import of unisono alone is quick."""
+    import importlib
 
-        return importlib.import_module("unisono.distributed")
+    if name in ("distributed", "testing"):
+        return importlib.import_module(f"unisono.{name}")
+    if name in _HOMES:
+        found: object = getattr(importlib.import_module(_HOMES[name]), name)
+        globals()[name] = found
+        return found
     raise AttributeError(f"module 'unisono' has no attribute {name!r}")

@@ -1,7 +1,7 @@
 # Generated from python/bindings by nanobind, not to be edited.
-"""unisono's C++ library, as unisono.distributed uses it."""
+"""unisono's C++ library, as the package uses it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 import datetime
 from typing import overload
 
@@ -140,3 +140,65 @@ def meet(url: str, rank: int | None, world_size: int | None, timeout: datetime.t
     """
     Meets the other ranks at `url`; returns the store, the rank and the world size.
     """
+
+class Work:
+    """An operation under way."""
+
+    def wait(self, milliseconds: int) -> bool:
+        """Waits for its end, below 0 without limit; raises what it failed with."""
+
+    def is_completed(self) -> bool:
+        """Whether it has ended, well or not."""
+
+    def is_success(self) -> bool:
+        """False once it has failed."""
+
+    def source_rank(self) -> int:
+        """The rank that a message came from."""
+
+    def end_descriptor(self) -> int:
+        """
+        A descriptor that can be read from once it has ended, to be closed by the caller.
+        """
+
+    def add_done_callback(self, callback: Callable[[], object]) -> None:
+        """Calls `callback` once it has ended, on the thread that ends it."""
+
+class Group:
+    """Ranks that work together."""
+
+    @property
+    def rank(self) -> int:
+        """The rank of this one."""
+
+    @property
+    def size(self) -> int:
+        """How many ranks there are."""
+
+    @property
+    def name(self) -> str:
+        """The name of the group."""
+
+    def submit(self, operation: str, inputs: Sequence[object], outputs: Sequence[object], reduction: str, root: int, peer: int, tag: int, async_op: bool, milliseconds: int, input_splits: Sequence[int], output_splits: Sequence[int]) -> Work:
+        """Starts an operation, and waits for it unless `async_op`."""
+
+    def monitored_barrier(self, milliseconds: int, wait_all_ranks: bool) -> None:
+        """Waits for all ranks; rank 0 says who has not come."""
+
+    def split(self, color: int | None) -> Group | None:
+        """A group of those who give the same color; None for who gives none."""
+
+    def new_group(self, ranks: list[int]) -> Group | None:
+        """A group of `ranks`; None for those outside."""
+
+    def close(self) -> None:
+        """Ends it in order: waits for operations under way."""
+
+    def abort(self) -> None:
+        """Fails what is under way, here and elsewhere."""
+
+    def leave(self) -> None:
+        """Lets go of it: operations under way have a moment to end."""
+
+def init_group(store: Store, rank: int, size: int, name: str, backend: str, milliseconds: int) -> Group:
+    """Meets the other ranks at `store`."""

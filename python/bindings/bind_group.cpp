@@ -1,0 +1,239 @@
+// Group: ranks that work together. One method starts every operation; unisono/_group.py has the
+// names and arguments that users know.
+#include <algorithm>
+#include <cctype>
+#include <memory>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "unisono/base/error.hpp"
+#include "unisono/group/group.hpp"
+
+#include "base/str.hpp"
+#include "bindings/array.hpp"
+#include "bindings/bind.hpp"
+#include "bindings/convert.hpp"
+#include "bindings/gil.hpp"
+#include "bindings/store_handle.hpp"
+#include "bindings/work_handle.hpp"
+
+namespace unisono::python {
+namespace {
+
+/// A group, until it is left. Letting go of one ends its threads, which may need the interpreter.
+class GroupHandle {
+ public:
+  explicit GroupHandle(Group group) : group_(std::move(group)) {}
+  ~GroupHandle() { leave(); }
+  GroupHandle(const GroupHandle&) = delete;
+  GroupHandle& operator=(const GroupHandle&) = delete;
+
+  /// A copy, so that a call keeps the group that another thread leaves meanwhile.
+  Group get() const {
+    if (!group_) {
+      throw UsageError({.reason = Reason::SHUTDOWN,
+                        .what = "this group has been closed",
+                        .hint = "make a new one by unisono.init()"});
+    }
+    return *group_;
+  }
+
+  void leave() noexcept {
+    if (std::optional<Group> last = std::exchange(group_, std::nullopt)) {
+      withoutLock([&] { last.reset(); });
+    }
+  }
+
+ private:
+  std::optional<Group> group_;
+};
+
+OpType operationNamed(std::string_view wanted) {
+  for (int i = 0; i < kOpTypeCount; ++i) {
+    if (const auto type = static_cast<OpType>(i); opName(type) == wanted) {
+      return type;
+    }
+  }
+  throw nb::value_error(str("there is no operation ", wanted).c_str());
+}
+
+ReduceOp reductionNamed(const std::string& wanted) {
+  std::string upper = wanted;
+  std::transform(upper.begin(), upper.end(), upper.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::toupper(letter)); });
+  for (int i = 0; i < static_cast<int>(RedOpType::PREMUL_SUM); ++i) {
+    if (const auto type = static_cast<RedOpType>(i); name(type) == upper) {
+      return type;
+    }
+  }
+  throw UsageError({.reason = Reason::USAGE,
+                    .what = str("op '", wanted, "' is not known"),
+                    .hint = "one of sum, avg, product, min, max, band, bor, bxor"});
+}
+
+/// Of an operation; below 0 that of its group.
+std::chrono::milliseconds timeoutOf(std::int64_t milliseconds) {
+  return milliseconds < 0 ? kUnsetTimeout : std::chrono::milliseconds(milliseconds);
+}
+
+/// What an operation is told beside its arrays.
+struct Details {
+  std::string reduction;
+  int root;
+  int peer;
+  int tag;
+  bool async;
+  std::int64_t milliseconds;  // see timeoutOf()
+  std::vector<std::int64_t> inputSplits;
+  std::vector<std::int64_t> outputSplits;
+};
+
+TensorList tensorsOf(nb::handle arrays, Access access,
+                     std::vector<std::shared_ptr<const void>>& kept) {
+  std::vector<Tensor> tensors;
+  for (const nb::handle array : nb::borrow<nb::sequence>(arrays)) {
+    tensors.push_back(toTensor(array, access));
+    kept.push_back(tensors.back().keepAlive());
+  }
+  return TensorList(std::move(tensors));
+}
+
+std::unique_ptr<WorkHandle> submit(const GroupHandle& self, const std::string& operation,
+                                   nb::handle inputs, nb::handle outputs, Details&& details) {
+  const Group group = self.get();
+  std::vector<std::shared_ptr<const void>> kept;
+  CollectiveArgs args{.type = operationNamed(operation),
+                      .asyncOp = details.async,
+                      .reduceOp = reductionNamed(details.reduction)};
+  args.root = isRooted(args.type) ? details.root : -1;
+  args.peer = details.peer;
+  args.tag = details.tag;
+  args.timeout = timeoutOf(details.milliseconds);
+  args.inputs = tensorsOf(inputs, Access::READ, kept);
+  args.outputs = tensorsOf(outputs, Access::WRITE, kept);
+  args.inputSplits = std::move(details.inputSplits);
+  args.outputSplits = std::move(details.outputSplits);
+  WorkPtr work = withoutLock([&] {
+    WorkPtr begun = group.processGroup().submit(std::move(args));
+    if (!details.async) {
+      begun->wait();
+    }
+    return begun;
+  });
+  return std::make_unique<WorkHandle>(std::move(work), std::move(kept));
+}
+
+std::unique_ptr<GroupHandle> handleOf(std::optional<Group> group) {
+  return group ? std::make_unique<GroupHandle>(std::move(*group)) : nullptr;
+}
+
+using Self = const GroupHandle&;
+
+void bindOperations(nb::class_<GroupHandle>& type) {
+  type.def(
+          "submit",
+          [](Self self, const std::string& operation, nb::sequence inputs, nb::sequence outputs,
+             const std::string& reduction, int root, int peer, int tag, bool async,
+             std::int64_t milliseconds, std::vector<std::int64_t> inputSplits,
+             std::vector<std::int64_t> outputSplits) {
+            return submit(self, operation, inputs, outputs,
+                          {reduction, root, peer, tag, async, milliseconds, std::move(inputSplits),
+                           std::move(outputSplits)});
+          },
+          nb::arg("operation"), nb::arg("inputs"), nb::arg("outputs"), nb::arg("reduction"),
+          nb::arg("root"), nb::arg("peer"), nb::arg("tag"), nb::arg("async_op"),
+          nb::arg("milliseconds"), nb::arg("input_splits"), nb::arg("output_splits"),
+          nb::sig("def submit(self, operation: str, inputs: collections.abc.Sequence[object], "
+                  "outputs: collections.abc.Sequence[object], reduction: str, root: int, peer: "
+                  "int, tag: int, "
+                  "async_op: bool, milliseconds: int, input_splits: collections.abc.Sequence[int], "
+                  "output_splits: collections.abc.Sequence[int]) -> Work"),
+          "Starts an operation, and waits for it unless `async_op`.")
+      .def(
+          "monitored_barrier",
+          [](Self self, std::int64_t milliseconds, bool waitAllRanks) {
+            const Group group = self.get();
+            const BarrierOptions options{.timeout = timeoutOf(milliseconds)};
+            withoutLock([&] { group.processGroup().monitoredBarrier(options, waitAllRanks); });
+          },
+          nb::arg("milliseconds"), nb::arg("wait_all_ranks"),
+          "Waits for all ranks; rank 0 says who has not come.");
+}
+
+void bindMaking(nb::class_<GroupHandle>& type) {
+  type.def(
+          "split",
+          [](Self self, std::optional<int> color) {
+            Group group = self.get();
+            return handleOf(withoutLock([&] { return group.split(color); }));
+          },
+          nb::arg("color").none(), nb::sig("def split(self, color: int | None) -> Group | None"),
+          "A group of those who give the same color; None for who gives none.")
+      .def(
+          "new_group",
+          [](Self self, const std::vector<int>& ranks) {
+            Group group = self.get();
+            return handleOf(withoutLock([&] { return group.newGroup(ranks); }));
+          },
+          nb::arg("ranks"), nb::sig("def new_group(self, ranks: list[int]) -> Group | None"),
+          "A group of `ranks`; None for those outside.")
+      .def(
+          "close",
+          [](GroupHandle& self) {
+            const Group group = self.get();
+            withoutLock([&] { destroyProcessGroup(group); });
+          },
+          "Ends it in order: waits for operations under way.")
+      .def(
+          "abort",
+          [](Self self) {
+            const Group group = self.get();
+            withoutLock([&] { group.processGroup().abort(); });
+          },
+          "Fails what is under way, here and elsewhere.")
+      .def(
+          "leave", [](GroupHandle& self) { self.leave(); },
+          "Lets go of it: operations under way have a moment to end.");
+}
+
+}  // namespace
+
+void bindGroup(nb::module_& module) {
+  nb::class_<GroupHandle> type(module, "Group", "Ranks that work together.");
+  type.def_prop_ro(
+          "rank", [](Self self) { return self.get().rank(); }, "The rank of this one.")
+      .def_prop_ro(
+          "size", [](Self self) { return self.get().size(); }, "How many ranks there are.")
+      .def_prop_ro(
+          "name", [](Self self) { return toPython(self.get().name()); }, "The name of the group.");
+  bindOperations(type);
+  bindMaking(type);
+  module.def(
+      "init_group",
+      [](nb::handle store, int rank, int size, const std::string& name, const std::string& backend,
+         std::int64_t milliseconds) {
+        InitOptions options{.store = sharedStore(store),
+                            .rank = rank,
+                            .size = size,
+                            .backend = backend,
+                            .name = name};
+        if (milliseconds >= 0) {
+          options.timeout = std::chrono::milliseconds(milliseconds);
+        }
+        return std::make_unique<GroupHandle>(withoutLock([&] { return init(options); }));
+      },
+      nb::arg("store"), nb::arg("rank"), nb::arg("size"), nb::arg("name"), nb::arg("backend"),
+      nb::arg("milliseconds"),
+      nb::sig("def init_group(store: Store, rank: int, size: int, name: str, backend: str, "
+              "milliseconds: int) -> Group"),
+      "Meets the other ranks at `store`.");
+}
+
+}  // namespace unisono::python
