@@ -8,14 +8,15 @@ import weakref
 from collections.abc import Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from unisono import _core
-from unisono._arrays import Array
+from unisono._arrays import Array, empty_like, rows_share, rows_times, shape_of
 from unisono._place import discover
 from unisono._refusal import refusal
 from unisono._work import Work, milliseconds
 
+T = TypeVar("T")
 Timeout = timedelta | float | None
 Result = Any
 """What an operation gives; with async_op=True a Work, whose result() gives it."""
@@ -91,10 +92,264 @@ class Group:
         """Returns when everybody has called it."""
         return self._run("barrier", None, (), (), async_op, timeout)
 
+    def reduce(
+        self,
+        array: Array,
+        root: int = 0,
+        op: str = "sum",
+        *,
+        async_op: bool = False,
+        timeout: Timeout = None,
+    ) -> Result:
+        """The root gets the reduction of all, in place; the others' arrays stay as they are."""
+        return self._run("reduce", array, (), (array,), async_op, timeout, op=op, root=root)
+
+    def all_gather(
+        self,
+        array: Array,
+        outputs: Sequence[Array] | None = None,
+        *,
+        async_op: bool = False,
+        timeout: Timeout = None,
+    ) -> Result:
+        """Everybody gets the arrays of all, as a list by rank.
+
+        Without `outputs` all have the shape of this rank's.
+        """
+        if outputs is None:
+            outputs = [empty_like(array) for _ in range(self.size)]
+        lists = [len(outputs)]
+        return self._run(
+            "all_gather", outputs, (array,), outputs, async_op, timeout, output_splits=lists
+        )
+
+    def all_gather_single(
+        self,
+        array: Array,
+        output: Array | None = None,
+        *,
+        async_op: bool = False,
+        timeout: Timeout = None,
+    ) -> Result:
+        """Everybody gets the arrays of all, one after the other, in one."""
+        if output is None:
+            output = rows_times(array, self.size)
+        return self._run("all_gather_single", output, (array,), (output,), async_op, timeout)
+
+    def gather(
+        self,
+        array: Array,
+        outputs: Sequence[Array] | None = None,
+        root: int = 0,
+        *,
+        async_op: bool = False,
+        timeout: Timeout = None,
+    ) -> Result:
+        """The root gets the arrays of all, as a list by rank; the others get None.
+
+        Without `outputs` all have the shape of the root's.
+        """
+        if outputs is None and self.rank == root:
+            outputs = [empty_like(array) for _ in range(self.size)]
+        given = outputs or ()
+        lists = [len(given)] if given else []
+        return self._run(
+            "gather", outputs, (array,), given, async_op, timeout, root=root, output_splits=lists
+        )
+
+    def scatter(
+        self,
+        arrays: Sequence[Array] | None,
+        output: Array | None = None,
+        root: int = 0,
+        *,
+        async_op: bool = False,
+        timeout: Timeout = None,
+    ) -> Result:
+        """Rank r gets array r of the root's list; the others give None.
+
+        They do not know the shape: only the root can do without `output`.
+        """
+        given = arrays or ()
+        if output is None:
+            if self.rank != root or len(given) != self.size:
+                raise refusal("scatter cannot know the shape of its result", "give an output")
+            output = empty_like(given[self.rank])
+        lists = [len(given)] if given else []
+        return self._run(
+            "scatter", output, given, (output,), async_op, timeout, root=root, input_splits=lists
+        )
+
+    def reduce_scatter(
+        self,
+        arrays: Sequence[Array],
+        output: Array | None = None,
+        op: str = "sum",
+        *,
+        async_op: bool = False,
+        timeout: Timeout = None,
+    ) -> Result:
+        """Rank r gets the reduction of everybody's array r."""
+        if output is None:
+            self._check_list(arrays)
+            output = empty_like(arrays[self.rank])
+        lists = [len(arrays)]
+        return self._run(
+            "reduce_scatter",
+            output,
+            arrays,
+            (output,),
+            async_op,
+            timeout,
+            op=op,
+            input_splits=lists,
+        )
+
+    def reduce_scatter_single(
+        self,
+        array: Array,
+        output: Array | None = None,
+        op: str = "sum",
+        *,
+        async_op: bool = False,
+        timeout: Timeout = None,
+    ) -> Result:
+        """Rank r gets part r, of as many equal parts as there are ranks, of the reduction."""
+        if output is None:
+            output = rows_share(array, self.size)
+        return self._run(
+            "reduce_scatter_single", output, (array,), (output,), async_op, timeout, op=op
+        )
+
+    def all_to_all(
+        self,
+        arrays: Sequence[Array],
+        outputs: Sequence[Array] | None = None,
+        *,
+        async_op: bool = False,
+        timeout: Timeout = None,
+    ) -> Result:
+        """Rank r gets array r of everybody's list, as a list by rank.
+
+        Without `outputs` all arrays of all lists have the same shape.
+        """
+        if outputs is None:
+            self._check_list(arrays)
+            if len({shape_of(array) for array in arrays}) > 1:
+                raise refusal("all_to_all cannot know the shapes of its results", "give outputs")
+            outputs = [empty_like(array) for array in arrays]
+        return self._run("all_to_all", outputs, arrays, outputs, async_op, timeout)
+
+    def all_to_all_single(
+        self,
+        array: Array,
+        output: Array | None = None,
+        output_splits: Sequence[int] = (),
+        input_splits: Sequence[int] = (),
+        *,
+        async_op: bool = False,
+        timeout: Timeout = None,
+    ) -> Result:
+        """Rank r gets part r of everybody's array, one after the other, in one.
+
+        The splits say how many rows come from, and go to, each rank; without them all parts are
+        equal.
+        """
+        if output is None:
+            shape = shape_of(array)
+            rows = sum(output_splits) if output_splits else shape[0] if shape else 1
+            output = empty_like(array, (rows, *shape[1:]))
+        return self._run(
+            "all_to_all_single",
+            output,
+            (array,),
+            (output,),
+            async_op,
+            timeout,
+            input_splits=input_splits,
+            output_splits=output_splits,
+        )
+
+    def send(
+        self,
+        array: Array,
+        dst: int,
+        tag: int = 0,
+        *,
+        async_op: bool = False,
+        timeout: Timeout = None,
+    ) -> Result:
+        """To rank `dst`, which receives as many elements with the same tag."""
+        return self._run("send", None, (array,), (), async_op, timeout, peer=dst, tag=tag)
+
+    def recv(
+        self,
+        array: Array,
+        src: int | None = None,
+        tag: int = 0,
+        *,
+        async_op: bool = False,
+        timeout: Timeout = None,
+    ) -> Result:
+        """From rank `src`, or from whoever sends first, in place; gives the rank it came from.
+
+        With async_op, Work.source_rank() tells that, and the result is the array.
+        """
+        operation = "recv" if src is not None else "recv_anysource"
+        peer = -1 if src is None else src
+        work: Work[Array] = self._begin(
+            operation, array, (), (array,), async_op, timeout, peer=peer, tag=tag
+        )
+        return work if async_op else work.source_rank()
+
+    def isend(self, array: Array, dst: int, tag: int = 0) -> Work[None]:
+        """As send() with async_op=True."""
+        return self._begin("send", None, (array,), (), True, None, peer=dst, tag=tag)
+
+    def irecv(self, array: Array, src: int | None = None, tag: int = 0) -> Work[Array]:
+        """As recv() with async_op=True."""
+        work: Work[Array] = self.recv(array, src, tag, async_op=True)
+        return work
+
+    def monitored_barrier(self, *, timeout: Timeout = None, wait_all_ranks: bool = False) -> None:
+        """As barrier(); on rank 0 the error says who has not come: the first, or all of them."""
+        self._core.monitored_barrier(milliseconds(timeout), wait_all_ranks)
+
+    def split(self, color: int | None) -> Group | None:
+        """A group of those who give the same `color`, in the order of their ranks here.
+
+        Every rank calls it; who gives None gets None.
+        """
+        core = self._core.split(color)
+        return None if core is None else Group(core)
+
+    def new_group(self, ranks: Sequence[int]) -> Group | None:
+        """A group of `ranks` of this one. Every rank calls it; those outside get None."""
+        core = self._core.new_group(list(ranks))
+        return None if core is None else Group(core)
+
+    def _check_list(self, arrays: Sequence[Array]) -> None:
+        if len(arrays) != self.size:
+            raise refusal(f"{len(arrays)} arrays are given for {self.size} ranks")
+
     def _run(
         self,
         operation: str,
         result: Result,
+        inputs: Sequence[Array],
+        outputs: Sequence[Array],
+        async_op: bool,
+        timeout: Timeout,
+        **details: Any,  # noqa: ANN401 - of _begin
+    ) -> Result:
+        """Starts an operation; gives `result` when it has ended, or a Work that does."""
+        work = self._begin(operation, result, inputs, outputs, async_op, timeout, **details)
+        return work if async_op else result
+
+    def _begin(
+        self,
+        operation: str,
+        result: T,
         inputs: Sequence[Array],
         outputs: Sequence[Array],
         async_op: bool,
@@ -106,8 +361,8 @@ class Group:
         tag: int = 0,
         input_splits: Sequence[int] = (),
         output_splits: Sequence[int] = (),
-    ) -> Result:
-        """Starts an operation; gives `result` when it has ended, or a Work that does."""
+    ) -> Work[T]:
+        """Starts an operation, and waits for it unless `async_op`."""
         work = self._core.submit(
             operation,
             inputs,
@@ -121,7 +376,7 @@ class Group:
             input_splits,
             output_splits,
         )
-        return Work(work, result) if async_op else result
+        return Work(work, result)
 
 
 def init(

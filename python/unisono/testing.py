@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from math import inf
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from unisono._core import HashStore
 from unisono._group import Group, init
@@ -25,10 +27,24 @@ class LocalWorld(list[Group]):
     def run(self, function: Callable[[Group], T]) -> list[T]:
         """Calls `function` for every rank at once; returns what it gives, by rank.
 
-        What one raises is raised when all have ended, that of the lowest rank first.
+        A rank whose call raises leaves the world, so that nobody waits for it; what the first of
+        them raised is raised when all have ended.
         """
+        errors: list[BaseException] = []
+
+        def call(group: Group) -> T:
+            try:
+                return function(group)
+            except BaseException as error:
+                errors.append(error)
+                group._leave()
+                raise
+
         with ThreadPoolExecutor(len(self)) as threads:
-            return _results([threads.submit(function, group) for group in self])
+            calls = [threads.submit(call, group) for group in self]
+        if errors:
+            raise errors[0]
+        return _results(calls)
 
 
 @contextmanager
@@ -54,7 +70,7 @@ def run(function: Callable[[Group], T], nprocs: int, *, timeout: float = 60.0) -
     """Calls `function` in `nprocs` new processes, each a rank; returns what it gives, by rank.
 
     The function must be one that a new interpreter can import, and what it gives one that can be
-    pickled. What one raises is raised here, that of the lowest rank first.
+    pickled. A rank whose call raises leaves the world; what the first of them raised is raised.
     """
     context = multiprocessing.get_context("spawn")
     ends = []
@@ -67,21 +83,30 @@ def run(function: Callable[[Group], T], nprocs: int, *, timeout: float = 60.0) -
             theirs.close()
             ends.append((process, mine))
         try:
-            outcomes: list[tuple[T, BaseException | None]] = [
+            outcomes: list[_Outcome[T]] = [
                 _outcome(mine, rank, timeout) for rank, (_, mine) in enumerate(ends)
             ]
         finally:
             for process, _ in ends:
                 process.kill()  # it has said all, or is late
                 process.join()
-    for _, error in outcomes:
-        if error is not None:
-            raise error
-    return [value for value, _ in outcomes]
+    failed = [outcome for outcome in outcomes if outcome.error is not None]
+    if failed:
+        raise min(failed, key=lambda outcome: outcome.when).error or AssertionError
+    return [outcome.value for outcome in outcomes]
 
 
 def _results(calls: list[Future[T]]) -> list[T]:
     return [call.result() for call in calls]
+
+
+class _Outcome(Generic[T]):
+    """What a rank's call gave, or raised, and when; the clock is the same for all processes."""
+
+    def __init__(self, value: T, error: BaseException | None = None, when: float = inf) -> None:
+        self.value = value
+        self.error = error
+        self.when = when
 
 
 def _rank(
@@ -90,20 +115,24 @@ def _rank(
     url, rank, size, timeout = where
     try:
         with init(url, rank=rank, size=size, timeout=timeout) as world:
-            value = function(world)
-    except BaseException as error:
-        out.send((None, error))
+            try:
+                value = function(world)
+            except BaseException as error:
+                out.send(_Outcome(None, error, time.monotonic()))
+                raise
+    except BaseException as error:  # of meeting or closing, if nothing has been said before
+        out.send(_Outcome(None, error, time.monotonic()))
     else:
-        out.send((value, None))
+        out.send(_Outcome(value))
 
 
-def _outcome(end: Connection, rank: int, timeout: float) -> tuple[T, BaseException | None]:
+def _outcome(end: Connection, rank: int, timeout: float) -> _Outcome[T]:
     """What a rank has sent; an error when it sent nothing in time, or died."""
     try:
         if end.poll(timeout):
-            outcome: tuple[T, BaseException | None] = end.recv()
+            outcome: _Outcome[T] = end.recv()
             return outcome
         error: Exception = TimeoutError(f"rank {rank} has not ended within {timeout} s")
     except EOFError:
         error = RuntimeError(f"rank {rank} ended without a word")
-    return None, error  # type: ignore[return-value]
+    return _Outcome(None, error)  # type: ignore[arg-type]

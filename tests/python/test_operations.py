@@ -1,0 +1,208 @@
+"""Every operation of a group on arrays: what it gives, and into what."""
+
+from __future__ import annotations
+
+import array
+from collections.abc import Callable
+from operator import methodcaller
+from typing import Any
+
+import pytest
+
+import unisono
+import unisono.distributed as dist
+from unisono.testing import local_world, run
+
+np = pytest.importorskip("numpy")
+
+Call = Callable[[unisono.Group], Any]
+R = 3  # how many ranks
+
+
+def mine(world: unisono.Group, count: int = 2) -> Any:
+    return np.arange(count) + 10 * world.rank
+
+
+def each(world: unisono.Group) -> list[Any]:
+    """An array for every rank."""
+    return [np.array([world.rank, rank]) for rank in range(world.size)]
+
+
+def listed(found: Any) -> Any:
+    if isinstance(found, list | tuple):
+        return [listed(part) for part in found]
+    return found.tolist() if hasattr(found, "tolist") else found
+
+
+# What each call gives on ranks 0, 1 and 2.
+CALLS: dict[str, tuple[Call, list[Any]]] = {
+    "reduce": (
+        lambda world: world.reduce(mine(world), root=1),
+        [[0, 1], [30, 33], [20, 21]],
+    ),
+    "all_gather": (
+        lambda world: world.all_gather(mine(world)),
+        [[[0, 1], [10, 11], [20, 21]]] * R,
+    ),
+    "all_gather into arrays of several sizes": (
+        lambda world: world.all_gather(
+            mine(world, world.rank + 1), [np.empty(rank + 1, int) for rank in range(R)]
+        ),
+        [[[0], [10, 11], [20, 21, 22]]] * R,
+    ),
+    "all_gather_single": (
+        lambda world: world.all_gather_single(mine(world)),
+        [[0, 1, 10, 11, 20, 21]] * R,
+    ),
+    "all_gather_single of rows": (
+        lambda world: world.all_gather_single(mine(world).reshape(1, 2)),
+        [[[0, 1], [10, 11], [20, 21]]] * R,
+    ),
+    "all_gather_single of single numbers": (
+        lambda world: world.all_gather_single(np.array(world.rank)),
+        [[0, 1, 2]] * R,
+    ),
+    "all_gather_single into an array": (
+        lambda world: world.all_gather_single(mine(world), np.empty(6, int)),
+        [[0, 1, 10, 11, 20, 21]] * R,
+    ),
+    "all_gather_single of bytes": (
+        lambda world: bytes(world.all_gather_single(bytes([65 + world.rank]))),
+        [b"ABC"] * R,
+    ),
+    "all_gather_single of an array.array": (
+        lambda world: world.all_gather_single(array.array("d", [world.rank / 2])),
+        [[0.0, 0.5, 1.0]] * R,
+    ),
+    "gather": (
+        lambda world: world.gather(mine(world), root=2),
+        [None, None, [[0, 1], [10, 11], [20, 21]]],
+    ),
+    "scatter": (
+        lambda world: world.scatter(each(world) if world.rank == 1 else None, mine(world), root=1),
+        [[1, 0], [1, 1], [1, 2]],
+    ),
+    "reduce_scatter": (
+        lambda world: world.reduce_scatter(each(world), op="max"),
+        [[2, 0], [2, 1], [2, 2]],
+    ),
+    "reduce_scatter_single": (
+        lambda world: world.reduce_scatter_single(mine(world, 6)),
+        [[30, 33], [36, 39], [42, 45]],
+    ),
+    "all_to_all": (
+        lambda world: world.all_to_all(each(world)),
+        [[[0, rank], [1, rank], [2, rank]] for rank in range(R)],
+    ),
+    "all_to_all_single": (
+        lambda world: world.all_to_all_single(mine(world, 3)),
+        [[0, 10, 20], [1, 11, 21], [2, 12, 22]],
+    ),
+    "all_to_all_single with splits": (
+        lambda world: world.all_to_all_single(
+            mine(world, 3), output_splits=[world.rank] * R, input_splits=[0, 1, 2]
+        ),
+        [[], [0, 10, 20], [1, 2, 11, 12, 21, 22]],
+    ),
+    "split": (
+        lambda world: [(group := world.split(world.rank % 2)) and (group.rank, group.size)],
+        [[[0, 2]], [[0, 1]], [[1, 2]]],
+    ),
+    "split without a color": (
+        lambda world: world.split(7 if world.rank else None) is None,
+        [True, False, False],
+    ),
+    "new_group": (
+        lambda world: (group := world.new_group([0, 2])) and listed(group.all_reduce(mine(world))),
+        [[20, 22], None, [20, 22]],
+    ),
+}
+
+
+def round_robin(world: unisono.Group) -> tuple[int, Any]:
+    """To the next rank, from the one before."""
+    received = np.empty(2, int)
+    if world.rank == 0:
+        world.send(mine(world), dst=1, tag=4)
+        source = world.recv(received, src=world.size - 1, tag=4)
+    else:
+        source = world.recv(received, tag=4)
+        world.send(mine(world), dst=(world.rank + 1) % world.size, tag=4)
+    return source, received.tolist()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_operation_gives(name: str) -> None:
+    call, expected = CALLS[name]
+    with local_world(R) as worlds:
+        assert listed(worlds.run(call)) == expected
+
+
+def test_messages_say_whom_they_come_from() -> None:
+    expected = [(2, [20, 21]), (0, [0, 1]), (1, [10, 11])]
+    with local_world(R) as worlds:
+        assert worlds.run(round_robin) == expected
+    assert run(round_robin, nprocs=R) == expected
+
+
+def test_a_result_is_of_the_kind_that_was_given() -> None:
+    torch = pytest.importorskip("torch")
+    with local_world(2) as worlds:
+        for given in (np.zeros(2, np.int8), torch.zeros(2, dtype=torch.bfloat16), bytearray(2)):
+            for found in worlds.run(methodcaller("all_gather_single", given)):
+                assert type(found) is type(given)
+                assert getattr(found, "dtype", None) == getattr(given, "dtype", None)
+                assert len(found) == 4
+
+
+def test_what_is_only_read_may_be_read_only() -> None:
+    with local_world(2) as worlds:
+        found = worlds.run(lambda world: bytes(world.all_gather_single(b"ab")))
+
+    assert found == [b"abab"] * 2
+
+
+def test_a_result_whose_shape_nobody_knows_is_refused() -> None:
+    with local_world(2) as worlds:
+        world = worlds[1]
+        with pytest.raises(dist.UsageError, match="DO: give an output"):
+            world.scatter(None, root=0)
+        with pytest.raises(dist.UsageError, match="DO: give outputs"):
+            world.all_to_all([np.zeros(1), np.zeros(2)])
+        with pytest.raises(dist.UsageError, match="no 2 equal parts"):
+            world.reduce_scatter_single(np.zeros(3))
+        with pytest.raises(dist.UsageError, match="3 arrays are given for 2 ranks"):
+            world.reduce_scatter([np.zeros(1)] * 3)
+        with pytest.raises(dist.UsageError, match="another memoryview"):
+            world.all_gather(memoryview(b"ab"))
+
+
+def test_an_output_that_is_read_only_is_refused() -> None:
+    with local_world(2) as worlds, pytest.raises(dist.UsageError, match="read-only"):
+        worlds[0].all_gather_single(b"ab", b"abab")
+
+
+def test_a_monitored_barrier_names_who_is_missing() -> None:
+    with local_world(R) as worlds, pytest.raises(dist.DistError) as caught:
+        worlds[0].monitored_barrier(timeout=0.2, wait_all_ranks=True)
+
+    assert caught.value.culprits == (1, 2)
+
+
+def test_a_monitored_barrier_lets_everybody_on() -> None:
+    with local_world(R) as worlds:
+        worlds.run(lambda world: world.monitored_barrier(timeout=60))
+
+
+def test_a_subgroup_is_closed_with_its_world() -> None:
+    def split(world: unisono.Group) -> unisono.Group | None:
+        return world.split(0)
+
+    with local_world(2) as worlds:
+        groups = worlds.run(split)
+
+    for group in groups:
+        assert group is not None
+        with pytest.raises(dist.DistError) as caught:
+            group.barrier()
+        assert caught.value.reason == "SHUTDOWN"
