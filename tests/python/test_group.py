@@ -24,6 +24,8 @@ from unisono.testing import local_world
 
 np = pytest.importorskip("numpy")
 
+ROOT = Path(__file__).resolve().parents[2]
+
 # What is promised is 200 ms; asserted is ten times that, for machines that are busy.
 CTRL_C_BOUND = 2.0
 
@@ -82,19 +84,12 @@ def test_a_store_needs_rank_and_size() -> None:
         unisono.init(store=dist.HashStore())
 
 
-def test_processes_meet_as_their_launcher_says() -> None:
+def launched(*command: str) -> list[str]:
+    """What three ranks say that run a command as under Open MPI."""
     port = dist.TCPStore("127.0.0.1", 0, is_master=True).port
-    program = """
-import numpy, unisono
-with unisono.init(timeout=60) as world:
-    values = numpy.full(1000, world.rank + 1, dtype=numpy.float32)
-    world.all_reduce(values, op="avg")
-    world.barrier()
-    print(world.rank, world.size, set(values.tolist()))
-"""
     ranks = [
         subprocess.Popen(
-            [sys.executable, "-c", program],
+            [sys.executable, *command],
             env={
                 "PATH": os.environ["PATH"],
                 "OMPI_COMM_WORLD_RANK": str(rank),
@@ -107,10 +102,29 @@ with unisono.init(timeout=60) as world:
         )
         for rank in range(3)
     ]
+    return [rank.communicate(timeout=PATIENCE)[0] for rank in ranks]
 
-    said = [rank.communicate(timeout=PATIENCE)[0] for rank in ranks]
+
+def test_processes_meet_as_their_launcher_says() -> None:
+    said = launched(
+        "-c",
+        """
+import numpy, unisono
+with unisono.init(timeout=60) as world:
+    values = numpy.full(1000, world.rank + 1, dtype=numpy.float32)
+    world.all_reduce(values, op="avg")
+    world.barrier()
+    print(world.rank, world.size, set(values.tolist()))
+""",
+    )
 
     assert said == [f"{rank} 3 {{2.0}}\n" for rank in range(3)]
+
+
+def test_the_example_averages() -> None:
+    said = launched(str(ROOT / "examples" / "average_numpy.py"))
+
+    assert said == [f"rank {rank}: the average of ranks [0, 1, 2] is 1.0\n" for rank in range(3)]
 
 
 def test_ranks_meet_at_a_url(tmp_path: Path) -> None:
@@ -340,6 +354,19 @@ def test_ctrl_c_ends_a_collective() -> None:
         assert time.monotonic() - sent[-1] < CTRL_C_BOUND
 
 
+def test_the_others_learn_of_ctrl_c() -> None:
+    with pytest.raises(dist.AbortedError) as caught, local_world(2) as worlds:
+        main = threading.main_thread().ident or 0
+        other = threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGINT))
+        other.start()
+        with pytest.raises(KeyboardInterrupt):
+            worlds[0].all_reduce(np.zeros(3))
+        other.join(PATIENCE)
+        worlds[1].all_reduce(np.zeros(3))
+
+    assert caught.value.culprits == (0,)
+
+
 @pytest.mark.usefixtures("bare")
 def test_an_array_is_let_go_of_after_its_operation() -> None:
     values = bytearray(8)
@@ -359,6 +386,18 @@ context = local_world(2)  # closed when it goes
 worlds = context.__enter__()
 threading.Thread(target=worlds[0].barrier, daemon=True).start()
 time.sleep(0.1)
+""",
+    "in a forked child, which cannot use the groups of its parent": """
+import os, sys
+world = unisono.init()
+world.all_reduce(bytearray(3), async_op=True).wait()
+child = os.fork()
+if child == 0:
+    try:
+        world.barrier()
+    except unisono.distributed.DistError as error:
+        sys.exit(0 if error.reason == "FORKED" else 1)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """,
 }
 
