@@ -1,8 +1,11 @@
 // How a TCPStore talks to a server that has only PyTorch's protocol.
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <gmock/gmock.h>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "unisono/base/error.hpp"
 #include "unisono/store/tcp_store.hpp"
@@ -249,6 +252,30 @@ TEST_F(StockServerTest, ManyThreadsWorkWhileManyWait) {
   }
   for (std::thread& thread : threads) {
     thread.join();
+  }
+}
+
+TEST(WrongServerTest, IsNotBelievedThatThereAreFewerThanNoThings) {
+  const std::vector<std::pair<std::string, std::function<void(TCPStore&)>>> calls = {
+      {"num_keys", [](TCPStore& store) { store.numKeys(); }},
+      {"list_keys", [](TCPStore& store) { store.listKeys(); }},
+      {"delete_key", [](TCPStore& store) { store.deleteKey("k"); }},
+  };
+  for (const auto& [name, call] : calls) {
+    const test::FakeServer server([](Socket& socket, int) {
+      const std::string hello = test::receive(socket, 10);
+      test::send(socket, hello.substr(6));
+      test::receive(socket, 37);  // the question what it can do
+      test::send(socket, std::string(1, '\1'));
+      test::receive(socket, 1);
+      test::send(socket, std::string(8, '\xff'));
+      test::drain(socket);
+    });
+    TCPStore client(kHost, {.port = server.port(), .timeout = 20s});
+
+    EXPECT_THAT(textOf<DistNetworkError>([&, &ask = call] { ask(client); }),
+                AllOf(HasSubstr("the count -1"), HasSubstr("[PROTOCOL]")))
+        << name;
   }
 }
 

@@ -429,7 +429,7 @@ bool StoreClient::remove(const std::string& key, Milliseconds timeout) {
 
 bool StoreClient::removeIn(const Call& call, const std::string& key) {
   return change(call, RequestWriter().begin(Query::DELETE_KEY).blob(key),
-                [&](Connection& connection) { return connection.i64(call) > 0; });
+                [&](Connection& connection) { return connection.count(call) > 0; });
 }
 
 /// A stock server cannot do it in one step; it is still one call, with one deadline.
@@ -457,14 +457,14 @@ std::int64_t StoreClient::removePrefix(const std::string& prefix, Milliseconds t
   return change(call, RequestWriter().begin(Query::DELETE_PREFIX, true).blob(prefix),
                 [&](Connection& connection) {
                   connection.verdict(call);
-                  return connection.i64(call);
+                  return connection.count(call);
                 });
 }
 
 std::int64_t StoreClient::numKeys(Milliseconds timeout) {
   const Call call("num_keys", {}, timeout);
   return ask(call, RequestWriter().begin(Query::NUM_KEYS),
-             [&](Connection& connection) { return connection.i64(call); });
+             [&](Connection& connection) { return connection.count(call); });
 }
 
 std::string StoreClient::stats(Milliseconds timeout) {
@@ -487,7 +487,7 @@ std::vector<std::string> StoreClient::listKeysIn(const Call& call) {
       connection.verdict(call);
     }
     std::vector<std::string> keys;
-    for (std::int64_t left = connection.i64(call); left > 0; --left) {
+    for (std::int64_t left = connection.count(call); left > 0; --left) {
       keys.push_back(connection.blob(call));
     }
     return keys;
@@ -499,7 +499,7 @@ std::int64_t StoreClient::queueLength(const std::string& key, Milliseconds timeo
   requireQueues(call);
   checkKey(call, key);
   return ask(call, RequestWriter().begin(Query::QUEUE_LEN).blob(key),
-             [&](Connection& connection) { return connection.i64(call); });
+             [&](Connection& connection) { return connection.count(call); });
 }
 
 std::optional<std::string> StoreClient::tryPop(const std::string& key, Milliseconds timeout) {
@@ -512,7 +512,7 @@ std::optional<std::string> StoreClient::tryPop(const std::string& key, Milliseco
 
 /// The answer to the stock QUEUE_POP: the length before, and the element if that was not 0.
 std::optional<std::string> StoreClient::readElement(Connection& connection, const Call& call) {
-  return connection.i64(call) > 0 ? std::optional(connection.blob(call)) : std::nullopt;
+  return connection.count(call) > 0 ? std::optional(connection.blob(call)) : std::nullopt;
 }
 
 /// PyTorch's poll server has no queues, and closes the connection of who asks for one. So it is

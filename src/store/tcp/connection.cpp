@@ -137,6 +137,14 @@ std::string Connection::bytes(std::size_t count, const Call& call) {
   return bytes;
 }
 
+std::int64_t Connection::count(const Call& call) {
+  const std::int64_t value = i64(call);
+  if (value < 0) {
+    outOfStep(call, str("the count ", value));
+  }
+  return value;
+}
+
 std::string Connection::blob(const Call& call) {
   const auto size = static_cast<std::uint64_t>(i64(call));
   if (size > kLongestBlob) {

@@ -61,6 +61,8 @@ class Connection {
   std::uint8_t byte(const Call& call);
   std::uint32_t u32(const Call& call);
   std::int64_t i64(const Call& call);
+  /// A number of things; a negative one is nonsense.
+  std::int64_t count(const Call& call);
   std::string blob(const Call& call);
   std::string bytes(std::size_t count, const Call& call);
 
