@@ -4,6 +4,7 @@
 #include <new>
 #include <numeric>
 
+#include "backend/native/dispatch.hpp"
 #include "backend/native/monitored_barrier.hpp"
 #include "backend/native/operands.hpp"
 #include "base/str.hpp"
@@ -24,11 +25,6 @@ std::vector<int> ranksUpTo(int size) {
 /// algorithms in which nobody arrives.
 constexpr std::size_t kDirectFrom =
     std::max(shm::kSmallSlot, shm::kLlLines* shm::LlLine::kPayload) + 1;
-
-[[noreturn]] void refuse(OpType type) {
-  throw NotSupportedError({.what = str("Backend unisono does not support ", methodName(type)),
-                           .op = std::string(opName(type))});
-}
 
 std::size_t largest(std::span<const ConstBlock> give, std::span<const Block> take) noexcept {
   return std::max(largestBlock(give), largestBlock(take));
@@ -57,7 +53,7 @@ void Executor::run(CollectiveArgs& args, Milliseconds timeout) {
   timeout_ = timeout;
   scratch_.reset();
   try {
-    dispatch(args);
+    Dispatch::run(*this, args);
   } catch (const std::bad_alloc&) {
     // Others may be waiting for this rank already: the group cannot go on.
     shm::PeerWait& wait = arena_.wait();
@@ -75,50 +71,6 @@ void Executor::run(CollectiveArgs& args, Milliseconds timeout) {
   } catch (...) {
     arena_.abandon();
     throw;
-  }
-}
-
-void Executor::dispatch(CollectiveArgs& args) {
-  switch (args.type) {
-    case OpType::ALLREDUCE:
-      return allreduce(args);
-    case OpType::ALLREDUCE_COALESCED:
-      return allreduceMany(args);
-    case OpType::ALLREDUCE_SPARSE:
-      return allreduceSparse(args);
-    case OpType::REDUCE:
-      return reduce(args);
-    case OpType::BROADCAST:
-      return broadcast(args);
-    case OpType::ALLGATHER:
-    case OpType::ALLGATHER_COALESCED:
-      return allgather(args);
-    case OpType::ALLGATHER_BASE:
-    case OpType::ALLGATHER_INTO_TENSOR_COALESCED:
-      for (std::size_t i = 0; i < args.inputs.size(); ++i) {
-        allgatherSingle(args, args.outputs[i], args.inputs[i]);
-      }
-      return;
-    case OpType::GATHER:
-      return gather(args);
-    case OpType::SCATTER:
-      return scatter(args);
-    case OpType::REDUCE_SCATTER:
-      return reduceScatter(args);
-    case OpType::REDUCE_SCATTER_BASE:
-    case OpType::REDUCE_SCATTER_TENSOR_COALESCED:
-      for (std::size_t i = 0; i < args.inputs.size(); ++i) {
-        reduceScatterSingle(args, args.outputs[i], args.inputs[i]);
-      }
-      return;
-    case OpType::ALLTOALL:
-      return alltoall(args);
-    case OpType::ALLTOALL_BASE:
-      return alltoallSingle(args);
-    case OpType::BARRIER:
-      return barrier(args);
-    default:
-      refuse(args.type);
   }
 }
 

@@ -28,7 +28,7 @@ class Executor {
   static std::string describe(const shm::Post& post);
 
  private:
-  void dispatch(CollectiveArgs& args);
+  friend struct Dispatch;  // calls the method of an operation
   /// What a rank gives in an operation.
   struct Given {
     ConstBlock block = {};  // what others may read where it is, if they can reach it there

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "backend/native/dispatch.hpp"
 #include "backend/native/operands.hpp"
 #include "backend/native/sparse_exchange.hpp"
 #include "base/str.hpp"
@@ -49,56 +50,10 @@ void LinkExecutor::run(CollectiveArgs& args, Milliseconds timeout) {
   hasEnded_ = false;
   scratch_.reset();
   try {
-    dispatch(args);
+    Dispatch::run(*this, args);
   } catch (const std::bad_alloc&) {
     throwNoMemory(args);
   }
-}
-
-void LinkExecutor::dispatch(CollectiveArgs& args) {
-  switch (args.type) {
-    case OpType::ALLREDUCE:
-      return args.outputs.size() == 1 ? allreduce(args) : allreduceMany(args);
-    case OpType::ALLREDUCE_COALESCED:
-      return allreduceMany(args);
-    case OpType::ALLREDUCE_SPARSE:
-      return allreduceSparse(args);
-    case OpType::REDUCE:
-      return reduce(args);
-    case OpType::BROADCAST:
-      return broadcast(args);
-    case OpType::ALLGATHER:
-    case OpType::ALLGATHER_COALESCED:
-      return allgather(args);
-    case OpType::ALLGATHER_BASE:
-    case OpType::ALLGATHER_INTO_TENSOR_COALESCED:
-      for (std::size_t i = 0; i < args.inputs.size(); ++i) {
-        allgatherSingle(args, args.outputs[i], args.inputs[i]);
-      }
-      return;
-    case OpType::GATHER:
-      return gather(args);
-    case OpType::SCATTER:
-      return scatter(args);
-    case OpType::REDUCE_SCATTER:
-      return reduceScatter(args);
-    case OpType::REDUCE_SCATTER_BASE:
-    case OpType::REDUCE_SCATTER_TENSOR_COALESCED:
-      for (std::size_t i = 0; i < args.inputs.size(); ++i) {
-        reduceScatterSingle(args, args.outputs[i], args.inputs[i]);
-      }
-      return;
-    case OpType::ALLTOALL:
-      return alltoall(args);
-    case OpType::ALLTOALL_BASE:
-      return alltoallSingle(args);
-    case OpType::BARRIER:
-      return barrier(args);
-    default:
-      break;
-  }
-  throw NotSupportedError({.what = str("Backend unisono does not support ", methodName(args.type)),
-                           .op = std::string(opName(args.type))});
 }
 
 void LinkExecutor::begin(const CollectiveArgs& args, std::uint8_t algorithm) {
@@ -166,6 +121,9 @@ void LinkExecutor::allreduceData(const CollectiveArgs& args, Block data, DType t
 }
 
 void LinkExecutor::allreduce(const CollectiveArgs& args) {
+  if (args.outputs.size() != 1) {
+    return allreduceMany(args);
+  }
   const Tensor& tensor = args.outputs[0];
   const OutputBlock output(tensor, scratch_);
   const Block data = filled(output, tensor);

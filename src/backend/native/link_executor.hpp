@@ -28,7 +28,7 @@ class LinkExecutor {
   void run(CollectiveArgs& args, Milliseconds timeout);
 
  private:
-  void dispatch(CollectiveArgs& args);
+  friend struct Dispatch;  // calls the method of an operation
   /// Runs `body` as an operation of its own; when it throws, the group has ended.
   template <typename Body>
   void operate(const CollectiveArgs& args, std::uint8_t algorithm, Body body);
