@@ -1,5 +1,6 @@
 // What ends the formation of a group by TCP before its time is over.
 #include <gmock/gmock.h>
+#include <optional>
 #include <sys/wait.h>
 #include <thread>
 
@@ -81,6 +82,18 @@ TEST_F(FormingTest, RankZeroThatDiesIsNamedByThoseWhoWaitForIt) {
   awaitCard(0);
   root.kill(SIGKILL);
   EXPECT_THAT(whyNot(1, 3), AllOf(HasSubstr("[PEER_DEAD]"), HasSubstr("culprits=[0]")));
+}
+
+TEST_F(FormingTest, RankZeroThatDiesBeforeItHasLeftItsCardIsNamed) {
+  std::optional<Forked> root(std::in_place, [] { ::pause(); });
+  MeshOptions options = meshOptions(keep_, 1, 2, cookie_, kLong);
+  ProcessMark process = thisProcess();
+  process.pid = root->pid();
+  process.startTicks = lookAt(root->pid())->startTicks;
+  options.meet.root = encodeMark(process);
+  root.reset();
+  EXPECT_THAT(textOf<DistBackendError>([&] { Mesh::form(options); }),
+              AllOf(HasSubstr("[PEER_DEAD]"), HasSubstr("culprits=[0]")));
 }
 
 TEST_F(FormingTest, ARankThatIsStoppedIsNotTakenForDead) {

@@ -51,17 +51,25 @@ std::string agreeOnCookie(const FormOptions& options) {
   return root.cookie;
 }
 
+/// The process that has announced itself as rank 0; empty when that is not known any more.
+std::string rootOf(const FormOptions& options, const std::string& cookie) {
+  const auto root = RootRecord::decode(Meeting(options).announcement());
+  return root && root->cookie == cookie ? root->process : std::string();
+}
+
 mesh::MeshOptions meshOptions(const FormOptions& options, std::string cookie) {
   if (cookie.empty()) {
     cookie = agreeOnCookie(options);
   }
+  std::string root = options.rank == 0 ? std::string() : rootOf(options, cookie);
   return {.meet = {.store = options.store,
                    .rank = options.rank,
                    .size = options.size,
                    .group = options.group,
                    .cookie = std::move(cookie),
                    .timeout = options.timeout,
-                   .globalRanks = options.globalRanks},
+                   .globalRanks = options.globalRanks,
+                   .root = std::move(root)},
           .settings = options.settings};
 }
 

@@ -30,7 +30,7 @@ class Mesh::Forming {
       return mesh_.gone(peer, Reason::PEER_DEAD, "has died while the group was formed");
     }
     Known& known = known_[at];
-    if (!known.askAt.expired()) {
+    if (member.port == 0 || !known.askAt.expired()) {  // where it listens is not known yet
       return std::nullopt;
     }
     const auto cause = ask(peer, known, life);

@@ -230,7 +230,12 @@ class Meeting {
     if (!root && awaitKey(cardKey(0), Milliseconds(0))) {
       root = Member::decode(asText(options_.store->get(cardKey(0))));
     }
-    return root ? findOut_(0, *root) : std::nullopt;
+    if (!root && options_.root.empty()) {
+      return std::nullopt;
+    }
+    Member announced;
+    announced.process = options_.root;
+    return findOut_(0, root.value_or(announced));
   }
 
   Roster awaitRoster() {

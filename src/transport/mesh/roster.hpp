@@ -43,6 +43,7 @@ struct MeetOptions {
   std::string cookie;  // its id, 32 hexadecimal digits: the same on all ranks
   Milliseconds timeout{};
   std::vector<int> globalRanks = {};
+  std::string root = {};  // the process of rank 0, encodeMark(), where it is known before its card
 };
 
 /// Why a rank that has left its card will not be in the group, if so: it is asked again and again
