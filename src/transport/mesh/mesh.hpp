@@ -143,6 +143,9 @@ class Mesh final : public Dock {
       STALLED,     // the host answers, the process does not: it is stopped, or very busy
       UNREACHED,   // nothing comes from there
     };
+    /// For a transfer of the handshake that was not done.
+    static How after(const IoResult& result) noexcept;
+
     How how = How::UNREACHED;
     Socket socket = {};
     std::optional<Report> report = {};

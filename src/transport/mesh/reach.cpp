@@ -24,6 +24,15 @@ constexpr std::size_t kLongestReport = 2 * kLongestCause;
 
 }  // namespace
 
+Mesh::Reached::How Mesh::Reached::after(const IoResult& result) noexcept {
+  if (result.outcome == IoOutcome::TIMED_OUT) {
+    return How::STALLED;
+  }
+  const bool isEnd =
+      result.outcome != IoOutcome::FAILED || result.error == ECONNRESET || result.error == EPIPE;
+  return isEnd ? How::CLOSED : How::UNREACHED;  // the network has failed, not the other
+}
+
 Mesh::Reached Mesh::tryToReach(int peer, Purpose purpose, Deadline deadline) {
   using How = Reached::How;
   const Member& member = roster_[static_cast<std::size_t>(peer)];
@@ -46,8 +55,7 @@ Mesh::Reached Mesh::tryToReach(int peer, Purpose purpose, Deadline deadline) {
   IoResult result = socket.sendAll(handshake.hello(), end);
   result = result.isDone() ? socket.recvExact(challenge.data(), challenge.size(), end) : result;
   if (!result.isDone()) {
-    return {.how = result.outcome == IoOutcome::TIMED_OUT ? How::STALLED : How::CLOSED,
-            .why = str(address->text(), ": ", result.text())};
+    return {.how = Reached::after(result), .why = str(address->text(), ": ", result.text())};
   }
   const auto proof = handshake.prove(challenge);
   if (!proof) {
@@ -57,8 +65,7 @@ Mesh::Reached Mesh::tryToReach(int peer, Purpose purpose, Deadline deadline) {
   result = socket.sendAll(*proof, end);
   result = result.isDone() ? socket.recvExact(&answer, 1, end) : result;
   if (!result.isDone()) {
-    return {.how = result.outcome == IoOutcome::TIMED_OUT ? How::STALLED : How::CLOSED,
-            .why = str(address->text(), ": ", result.text())};
+    return {.how = Reached::after(result), .why = str(address->text(), ": ", result.text())};
   }
   if (answer == kWelcome && purpose != Purpose::ASK) {
     return {.how = How::CONNECTED, .socket = std::move(socket)};
