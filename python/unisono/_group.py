@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from unisono import _core
 from unisono._arrays import Array, empty_like, rows_share, rows_times, shape_of
+from unisono._object_calls import Exchange
 from unisono._place import discover
 from unisono._refusal import refusal
 from unisono._work import Work, milliseconds
@@ -314,6 +315,50 @@ class Group:
     def monitored_barrier(self, *, timeout: Timeout = None, wait_all_ranks: bool = False) -> None:
         """As barrier(); on rank 0 the error says who has not come: the first, or all of them."""
         self._core.monitored_barrier(milliseconds(timeout), wait_all_ranks)
+
+    def broadcast_object(
+        self,
+        value: object = None,
+        root: int = 0,
+        *,
+        unsafe_pickle: bool = False,
+        timeout: Timeout = None,
+    ) -> Result:
+        """Everybody gets the root's object; what the others give does not count.
+
+        An object is data: None, bool, int, float, str, bytes, and lists, tuples and dicts of them.
+        With `unsafe_pickle`, on every rank, it is anything that can be pickled: who reads a pickle
+        runs what its writer wants.
+        """
+        return Exchange(self, unsafe_pickle, timeout).broadcast(value, root)
+
+    def all_gather_object(
+        self, value: object, *, unsafe_pickle: bool = False, timeout: Timeout = None
+    ) -> list[Result]:
+        """Everybody gets the objects of all, by rank; see broadcast_object()."""
+        return Exchange(self, unsafe_pickle, timeout).all_gather(value)
+
+    def gather_object(
+        self,
+        value: object,
+        root: int = 0,
+        *,
+        unsafe_pickle: bool = False,
+        timeout: Timeout = None,
+    ) -> list[Result] | None:
+        """The root gets the objects of all, by rank; see broadcast_object()."""
+        return Exchange(self, unsafe_pickle, timeout).gather(value, root)
+
+    def scatter_object(
+        self,
+        values: Sequence[object] | None,
+        root: int = 0,
+        *,
+        unsafe_pickle: bool = False,
+        timeout: Timeout = None,
+    ) -> Result:
+        """Rank r gets object r of the root's list; see broadcast_object()."""
+        return Exchange(self, unsafe_pickle, timeout).scatter(values, root)
 
     def split(self, color: int | None) -> Group | None:
         """A group of those who give the same `color`, in the order of their ranks here.
