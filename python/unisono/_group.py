@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 from unisono import _core
 from unisono._arrays import Array, empty_like, rows_share, rows_times, shape_of
@@ -17,7 +17,6 @@ from unisono._place import discover
 from unisono._refusal import refusal
 from unisono._work import Work, milliseconds
 
-T = TypeVar("T")
 Timeout = timedelta | float | None
 Result = Any
 """What an operation gives; with async_op=True a Work, whose result() gives it."""
@@ -281,7 +280,8 @@ class Group:
         timeout: Timeout = None,
     ) -> Result:
         """To rank `dst`, which receives as many elements with the same tag."""
-        return self._run("send", None, (array,), (), async_op, timeout, peer=dst, tag=tag)
+        work = self._message("send", (array,), (), dst, tag, async_op, timeout)
+        return Work(work, None) if async_op else None
 
     def recv(
         self,
@@ -298,14 +298,12 @@ class Group:
         """
         operation = "recv" if src is not None else "recv_anysource"
         peer = -1 if src is None else src
-        work: Work[Array] = self._begin(
-            operation, array, (), (array,), async_op, timeout, peer=peer, tag=tag
-        )
-        return work if async_op else work.source_rank()
+        work = self._message(operation, (), (array,), peer, tag, async_op, timeout)
+        return Work(work, array) if async_op else work.source_rank()
 
     def isend(self, array: Array, dst: int, tag: int = 0) -> Work[None]:
         """As send() with async_op=True."""
-        return self._begin("send", None, (array,), (), True, None, peer=dst, tag=tag)
+        return Work(self._message("send", (array,), (), dst, tag, True, None), None)
 
     def irecv(self, array: Array, src: int | None = None, tag: int = 0) -> Work[Array]:
         """As recv() with async_op=True."""
@@ -385,43 +383,44 @@ class Group:
         outputs: Sequence[Array],
         async_op: bool,
         timeout: Timeout,
-        **details: Any,  # noqa: ANN401 - of _begin
-    ) -> Result:
-        """Starts an operation; gives `result` when it has ended, or a Work that does."""
-        work = self._begin(operation, result, inputs, outputs, async_op, timeout, **details)
-        return work if async_op else result
-
-    def _begin(
-        self,
-        operation: str,
-        result: T,
-        inputs: Sequence[Array],
-        outputs: Sequence[Array],
-        async_op: bool,
-        timeout: Timeout,
         *,
         op: str = "sum",
         root: int = -1,
-        peer: int = -1,
-        tag: int = 0,
         input_splits: Sequence[int] = (),
         output_splits: Sequence[int] = (),
-    ) -> Work[T]:
-        """Starts an operation, and waits for it unless `async_op`."""
+    ) -> Result:
+        """Starts a collective; gives `result` when it has ended, or a Work that does."""
+        most = -1 if timeout is None else milliseconds(timeout)
         work = self._core.submit(
             operation,
             inputs,
             outputs,
             op,
             root,
-            peer,
-            tag,
+            -1,
+            0,
             async_op,
-            milliseconds(timeout),
+            most,
             input_splits,
             output_splits,
         )
-        return Work(work, result)
+        return Work(work, result) if async_op else result
+
+    def _message(
+        self,
+        operation: str,
+        inputs: Sequence[Array],
+        outputs: Sequence[Array],
+        peer: int,
+        tag: int,
+        async_op: bool,
+        timeout: Timeout,
+    ) -> _core.Work:
+        """Starts to send or receive, and waits for it unless `async_op`."""
+        most = -1 if timeout is None else milliseconds(timeout)
+        return self._core.submit(
+            operation, inputs, outputs, "sum", -1, peer, tag, async_op, most, (), ()
+        )
 
 
 def init(
