@@ -1,0 +1,32 @@
+// Folder: where the files of a job's ranks are, laid out as torchrun does:
+// BASE/RUN_XXXXXX/attempt_N/LOCAL_RANK/{stdout.log,stderr.log,error.json}.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace unisono::launch {
+
+class Folder {
+ public:
+  /// What becomes of it in the end.
+  enum class Fate : std::uint8_t { KEPT, REMOVED };
+
+  /// Makes a new folder for `runId` in `base`, which is made as well; empty: that for temporary
+  /// files. Nobody else may look into it. Throws DistError (RESOURCE) when it cannot be had.
+  Folder(const std::string& base, const std::string& runId, Fate fate);
+  ~Folder();
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  const std::string& path() const noexcept { return path_; }
+
+  /// The folder of a rank in an attempt. Throws as the constructor when it cannot be made.
+  std::string of(int localRank, int attempt) const;
+
+ private:
+  std::string path_;
+  const Fate fate_;
+};
+
+}  // namespace unisono::launch
