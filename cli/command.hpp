@@ -2,6 +2,8 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
 
 #include "exit_code.hpp"
 #include "manner.hpp"
@@ -11,6 +13,7 @@ namespace unisono::cli {
 /// What commands share: how they are to speak, and where they leave the exit code.
 struct Context {
   Manner manner;
+  std::vector<std::string> toStart;  // the words of the command line that are a program's
   int exitCode = OK;
 };
 
@@ -23,6 +26,7 @@ void begin(const Manner& manner);
 void takeTimeout(CLI::App& command, Args& args, const char* help);
 
 // Each adds its command. The options that all commands have are added to them in program.cpp.
+void addRun(CLI::App& program, Context& context);
 void addStore(CLI::App& program, Context& context);
 void addStoreBench(CLI::App& store, Context& context);
 void addInfo(CLI::App& program, Context& context);

@@ -9,7 +9,8 @@ enum ExitCode : int {
   USAGE_ERROR = 2,  // the words on the command line
   UNREACHABLE = 3,  // cannot reach or listen
   TIMED_OUT = 4,
-  SIGNALED = 128,  // plus the number of the signal
+  RANK_FAILED = 5,  // of a job
+  SIGNALED = 128,   // plus the number of the signal
 };
 
 }  // namespace unisono::cli

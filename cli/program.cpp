@@ -1,5 +1,6 @@
 #include "program.hpp"
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdio>
@@ -9,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "unisono/base/error.hpp"
@@ -16,13 +18,14 @@
 
 #include "base/str.hpp"
 #include "command.hpp"
+#include "run_line.hpp"
 #include "terminal.hpp"
 
 namespace unisono::cli {
 namespace {
 
 /// Every command, in the order of the help.
-constexpr std::array kCommands = {addStore, addInfo, addCompletion};
+constexpr std::array kCommands = {addRun, addStore, addInfo, addCompletion};
 
 int exitCodeFor(const DistError& error) {
   switch (error.reason()) {
@@ -136,8 +139,11 @@ int run(int argc, char** argv) {
     add(program, context);
   }
   takeManner(program, context.manner);
+  RunLine line = splitRunLine(program, {argv + 1, argv + argc});
+  context.toStart = std::move(line.program);
+  std::reverse(line.ours.begin(), line.ours.end());  // as the parser wants them
   try {
-    program.parse(argc, argv);
+    program.parse(line.ours);
   } catch (const CLI::Success& help) {
     watchSignals();
     std::ostringstream text;

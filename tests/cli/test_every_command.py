@@ -48,7 +48,7 @@ ON_A_STORE = {
     "load": ("FILE",),
     "bench": SMALL,
 }
-LEVELS = [(), ("store",), ("store", "serve"), ("info",), ("completion",)] + [
+LEVELS = [(), ("run",), ("store",), ("store", "serve"), ("info",), ("completion",)] + [
     ("store", verb) for verb in ON_A_STORE
 ]
 COMMANDS = [("info",), ("completion", "bash")] + [
@@ -127,7 +127,7 @@ def test_names_the_commands_when_none_was_given(level: tuple[str, ...]) -> None:
     done = run(*level)
 
     assert_one_line(done, 2)
-    assert ("serve, ping, stats" if level else "store, info, completion") in done.stderr
+    assert ("serve, ping, stats" if level else "run, store, info, completion") in done.stderr
 
 
 def test_a_mistake_before_the_command_is_named_too() -> None:
