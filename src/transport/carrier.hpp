@@ -43,6 +43,8 @@ class Carrier {
   /// Moves what can be moved without waiting; whether anything was. What it learns of the end of
   /// peers ends the group.
   virtual bool carry() { return false; }
+  /// Hears what peers have to say of themselves, without waiting: the group may have failed.
+  virtual void listen() {}
   /// Whether ring() was called since it last did.
   virtual bool wasRung() const noexcept { return false; }
   /// Whether something that was put into a pipe has not left this process.

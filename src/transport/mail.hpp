@@ -111,7 +111,7 @@ class Mail {
 
   /// Returns when what counts as sent has left this process, or the group has failed; false when
   /// `deadline` has passed before.
-  [[nodiscard]] bool settle(Deadline deadline) UNISONO_EXCLUDES(mutex_);
+  [[nodiscard]] bool settle(Deadline deadline) noexcept UNISONO_EXCLUDES(mutex_);
 
   /// Fails what is under way, and what is posted from now on, with `reason`.
   void close(std::exception_ptr reason) UNISONO_EXCLUDES(mutex_);
@@ -182,6 +182,7 @@ class Mail {
       UNISONO_REQUIRES(mutex_);
 
   // Right here: mail_now.cpp.
+  void carryNow() UNISONO_REQUIRES(mutex_);
   bool isStopped() const noexcept UNISONO_REQUIRES(mutex_);
   bool listensOnlyTo(int peer) UNISONO_REQUIRES(mutex_);
   bool takeNow(int peer, int tag, std::span<std::byte> into) UNISONO_REQUIRES(mutex_);
@@ -194,10 +195,12 @@ class Mail {
   void driveUntil(const Enough& enough, const WaitContext& limits, int looks)
       UNISONO_EXCLUDES(mutex_);
   bool look(const Enough& enough) UNISONO_EXCLUDES(mutex_);
-  /// Drives until `enough`; whether that is so by `deadline`.
-  bool driveToEnd(const Enough& enough, Deadline deadline) UNISONO_EXCLUDES(mutex_);
-  /// Nothing is under way, and nothing waits to be carried away.
-  bool isIdle() const UNISONO_REQUIRES(mutex_);
+  /// Drives until `enough`; whether that is so within `limits`.
+  bool driveToEnd(const Enough& enough, const WaitContext& limits) UNISONO_EXCLUDES(mutex_);
+  /// Whether something that counts as sent has still to be carried away.
+  bool owes() const UNISONO_REQUIRES(mutex_);
+  /// Nothing is under way.
+  bool isIdle() const UNISONO_REQUIRES(mutex_) { return open_.empty() && !owes(); }
   void tellEnds() UNISONO_EXCLUDES(mutex_);
   void runCallbacks() noexcept UNISONO_EXCLUDES(mutex_);
   /// Whether there is anything to wait for; with `processes` also whether a peer dumps core.

@@ -123,9 +123,7 @@ void Mail::post(const ParcelPtr& parcel, bool waits) {
     if (closed_) {
       std::rethrow_exception(closed_);
     }
-    if (carries_) {
-      static_cast<void>(carrier_.carry());  // that the group has failed may be there to be read
-    }
+    carrier_.listen();
     if (const auto cause = carrier_.cause()) {
       // The caller may unwind now, and take the data of its other messages along.
       failure = errorFor(*cause, *parcel);
@@ -134,7 +132,7 @@ void Mail::post(const ParcelPtr& parcel, bool waits) {
       begin(parcel);
       if (driven_ && carries_) {
         carrier_.wake();  // who drives does not know of it
-      } else if (!waits && !isIdle() && !driven_) {
+      } else if (!driven_ && (waits ? parcel->isOver_ && owes() : !isIdle())) {
         callWorker();
       }
     }
@@ -200,20 +198,23 @@ void Mail::help(const Parcel& parcel, TimePoint until) {
 
 bool Mail::flush(Deadline deadline) {
   const auto sent = [this]() UNISONO_NO_ANALYSIS {
-    return !carrier_.owes() && std::none_of(open_.begin(), open_.end(),
-                                            [](const auto& entry) { return entry.second->sends; });
+    return !owes() && std::none_of(open_.begin(), open_.end(),
+                                   [](const auto& entry) { return entry.second->sends; });
   };
-  return driveToEnd(sent, deadline);
+  return driveToEnd(sent, {.deadline = deadline, .subject = {}});
 }
 
-bool Mail::settle(Deadline deadline) {
-  return driveToEnd([this]() UNISONO_NO_ANALYSIS { return !carrier_.owes() || record_.isSet(); },
-                    deadline);
+bool Mail::settle(Deadline deadline) noexcept {
+  try {
+    return driveToEnd([this]() UNISONO_NO_ANALYSIS { return !owes(); },
+                      {.deadline = deadline, .subject = {}, .interruptible = false});
+  } catch (...) {
+    return false;  // the group is being left: what its failure means nobody asks any more
+  }
 }
 
-bool Mail::driveToEnd(const Enough& enough, Deadline deadline) {
+bool Mail::driveToEnd(const Enough& enough, const WaitContext& limits) {
   {
-    const WaitContext limits{.deadline = deadline, .subject = {}};
     const Role role(*this, enough, limits);
     if (role.isHeld()) {
       driveUntil(enough, limits, mostLooks_);
@@ -224,8 +225,8 @@ bool Mail::driveToEnd(const Enough& enough, Deadline deadline) {
   return enough();
 }
 
-bool Mail::isIdle() const {
-  return open_.empty() && !(carries_ && carrier_.owes() && !record_.isSet());
+bool Mail::owes() const {
+  return carries_ && carrier_.owes() && !record_.isSet();
 }
 
 void Mail::close(std::exception_ptr reason) {

@@ -17,9 +17,7 @@ bool Mail::sendNow(int peer, int tag, std::span<const std::byte> bytes) {
   }
   to.out.put({.kind = shm::FrameKind::MESSAGE, .tag = tag, .bytes = bytes.size()}, bytes);
   carrier_.ring(peer);
-  if (carries_) {
-    static_cast<void>(carrier_.carry());
-  }
+  carryNow();
   return true;
 }
 
@@ -31,7 +29,7 @@ bool Mail::receiveNow(int peer, int tag, std::span<std::byte> into) {
       return false;
     }
     if (carries_ && !line(peer).in.hasFrame()) {
-      static_cast<void>(carrier_.carry());
+      carryNow();
     }
     if (line(peer).in.hasFrame()) {
       return takeNow(peer, tag, into);
@@ -51,6 +49,19 @@ bool Mail::receiveNow(int peer, int tag, std::span<std::byte> into) {
   }
   const MutexLock lock(mutex_);
   return listensOnlyTo(peer) && line(peer).in.hasFrame() && takeNow(peer, tag, into);
+}
+
+/// Where nobody but the ranks here sees what is in the pipes.
+void Mail::carryNow() {
+  if (!carries_) {
+    return;
+  }
+  static_cast<void>(carrier_.carry());
+  if (driven_) {
+    carrier_.wake();  // what it waits for may be in its pipe now
+  } else if (owes()) {
+    callWorker();
+  }
 }
 
 bool Mail::isStopped() const noexcept {

@@ -30,6 +30,38 @@ TEST(MeshWireTest, NotesSurviveTheWay) {
   EXPECT_FALSE(Note::decode(version));
 }
 
+TEST(MeshWireTest, HeadsOfMessagesSurviveTheWay) {
+  const MailHead head{
+      .kind = MailHead::Kind::OFFER, .tag = 7, .number = 1ULL << 41U, .length = 1ULL << 40U};
+  Frame::Bytes bytes;
+  head.encode(bytes);
+  const auto read = MailHead::decode(bytes);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->kind, head.kind);
+  EXPECT_EQ(read->tag, 7);
+  EXPECT_EQ(read->number, head.number);
+  EXPECT_EQ(read->bytes, 0U);
+  EXPECT_EQ(read->length, head.length);
+  EXPECT_FALSE(Frame::decode(bytes)) << "nobody takes it for a block of an operation";
+  for (const int kind : {0, 1, 3, 15, 21, 255}) {
+    bytes[0] = static_cast<std::byte>(kind);
+    EXPECT_FALSE(MailHead::decode(bytes));
+  }
+}
+
+TEST(MeshWireTest, HeadsOfMessagesThatCannotBeTrueAreNone) {
+  using Kind = MailHead::Kind;
+  for (const MailHead& head :
+       {MailHead{.kind = Kind::MESSAGE, .bytes = 4, .length = 5},
+        MailHead{.kind = Kind::MESSAGE, .tag = -1, .bytes = 4, .length = 4},
+        MailHead{.kind = Kind::OFFER, .bytes = 1, .length = 1},
+        MailHead{.kind = Kind::TAKE, .bytes = 1}, MailHead{.kind = Kind::CREDIT, .bytes = 1}}) {
+    Frame::Bytes bytes;
+    head.encode(bytes);
+    EXPECT_FALSE(MailHead::decode(bytes)) << static_cast<int>(head.kind);
+  }
+}
+
 TEST(MeshWireTest, FramesSurviveTheWay) {
   Frame frame{.kind = Frame::Kind::DATA, .seq = 1ULL << 40U, .bytes = 12};
   frame.call = {.signature = 0xdeadbeef,

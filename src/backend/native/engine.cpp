@@ -74,9 +74,7 @@ std::shared_ptr<Engine> Engine::make(const BackendParams& params) {
 void Engine::close(const std::exception_ptr& reason) {
   // Both, before either is waited for: a callback may wait for something of the other.
   lane.close(reason);
-  if (mail() != nullptr) {
-    mail()->close(reason);
-  }
+  mail().close(reason);
 }
 
 void Engine::end() {
@@ -94,9 +92,8 @@ void Engine::end() {
     static_cast<void>(lane.drain(Deadline::after(kTimeToFail), false));
   }
   lane.end();
-  if (mail() != nullptr) {
-    mail()->end();
-  }
+  static_cast<void>(mail().settle(Deadline::after(kGrace)));
+  mail().end();
   leave();
 }
 

@@ -31,8 +31,8 @@ class Engine {
   /// Runs an operation, on the thread that drives the lane.
   virtual void run(CollectiveArgs& args, Milliseconds timeout) = 0;
   virtual void monitoredBarrier(const MonitoredBarrierOptions& options) = 0;
-  /// What carries messages; null where there is nothing that does.
-  virtual Mail* mail() noexcept = 0;
+  /// What carries messages.
+  virtual Mail& mail() noexcept = 0;
   /// Memory that the operations of this group handle best.
   virtual std::shared_ptr<std::byte> allocate(std::size_t bytes) = 0;
 

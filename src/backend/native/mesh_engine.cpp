@@ -78,6 +78,7 @@ mesh::MeshOptions meshOptions(const FormOptions& options, std::string cookie) {
 std::shared_ptr<Engine> MeshEngine::make(const BackendParams& params, std::string cookie) {
   auto engine = std::make_shared<MeshEngine>(params, std::move(cookie));
   engine->lane.belongTo(engine);
+  engine->mail_.belongTo(engine);
   if (params.rank == 0) {
     const FormOptions options = formOptions(params, engine->selector);
     Meeting(options).close();  // everybody has come
@@ -89,7 +90,8 @@ MeshEngine::MeshEngine(const BackendParams& params, std::string cookie)
     : Engine(params),
       mesh_(mesh::Mesh::form(meshOptions(formOptions(params, selector), std::move(cookie)))),
       courier_(*mesh_, usableCores(), describeCall),
-      executor_(courier_, selector.links(), globalRanks) {}
+      executor_(courier_, selector.links(), globalRanks),
+      mail_(*mesh_, usableCores(), globalRanks) {}
 
 void MeshEngine::monitoredBarrier(const MonitoredBarrierOptions& options) {
   unisono::monitoredBarrier(courier_, options);

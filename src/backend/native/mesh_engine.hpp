@@ -6,6 +6,7 @@
 #include "backend/native/engine.hpp"
 #include "backend/native/link_executor.hpp"
 #include "transport/mesh/courier.hpp"
+#include "transport/mesh/mail.hpp"
 
 namespace unisono {
 
@@ -18,7 +19,7 @@ class MeshEngine final : public Engine {
 
   void run(CollectiveArgs& args, Milliseconds timeout) override { executor_.run(args, timeout); }
   void monitoredBarrier(const MonitoredBarrierOptions& options) override;
-  Mail* mail() noexcept override { return nullptr; }
+  Mail& mail() noexcept override { return mail_; }
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override;
   AbortCause fail(AbortCause cause) noexcept override { return mesh_->fail(cause); }
   std::optional<AbortCause> cause() const override { return mesh_->cause(); }
@@ -28,6 +29,7 @@ class MeshEngine final : public Engine {
   const std::unique_ptr<mesh::Mesh> mesh_;
   mesh::Courier courier_;
   LinkExecutor executor_;
+  mesh::Mail mail_;  // last: its thread uses all of the above
 };
 
 }  // namespace unisono

@@ -109,16 +109,9 @@ WorkPtr NativeBackend::start(CollectiveArgs&& args) {
 }
 
 WorkPtr NativeBackend::startMessage(CollectiveArgs&& args) {
-  Mail* mail = engine_->mail();
-  if (mail == nullptr) {
-    throw NotSupportedError({.what = str("Backend unisono does not support ", methodName(args.type),
-                                         " between ranks that reach each other by TCP"),
-                             .hint = "use a collective, or keep the group on one host",
-                             .op = std::string(opName(args.type)),
-                             .group = options().groupName});
-  }
-  WorkPtr now = mailNow(*mail, args);
-  return now ? now : startMail({engine_, mail}, std::move(args), timeoutOf(args));
+  Mail& mail = engine_->mail();
+  WorkPtr now = mailNow(mail, args);
+  return now ? now : startMail({engine_, &mail}, std::move(args), timeoutOf(args));
 }
 
 WorkPtr NativeBackend::startCoalesced(std::vector<CollectiveArgs> batch) {
@@ -217,8 +210,7 @@ void NativeBackend::shutdown() {
                    .world = size()};
   const Milliseconds patience = timeout();
   const Deadline deadline = Deadline::after(patience);
-  Mail* mail = engine_->mail();
-  if (engine_->lane.drain(deadline) && (mail == nullptr || mail->flush(deadline))) {
+  if (engine_->lane.drain(deadline) && engine_->mail().flush(deadline)) {
     engine_->close(std::make_exception_ptr(DistBackendError(std::move(facts))));
     engine_->leave();
     return;

@@ -18,7 +18,7 @@ class ShmEngine final : public Engine {
 
   void run(CollectiveArgs& args, Milliseconds timeout) override { executor_.run(args, timeout); }
   void monitoredBarrier(const MonitoredBarrierOptions& options) override;
-  Mail* mail() noexcept override { return &mail_; }
+  Mail& mail() noexcept override { return mail_; }
   /// Peers reach it where it is.
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override;
   AbortCause fail(AbortCause cause) noexcept override { return segment_->fail(std::move(cause)); }

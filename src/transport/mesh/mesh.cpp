@@ -44,12 +44,15 @@ void requirePermission(const SocketAddress& address) {
 
 }  // namespace
 
-Mesh::Mesh(const MeetOptions& options)
+Mesh::Mesh(const MeetOptions& options, Mesh* operations)
     : options_(options),
       id_(groupId(options.cookie)),
       key_(groupKey(options.cookie)),
       here_(thisProcess()),
       bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      operations_(operations),
+      record_(operations != nullptr ? operations->own_ : own_),
+      mail_(operations != nullptr ? nullptr : new Mesh(options, this)),
       out_(static_cast<std::size_t>(options.size)),
       in_(static_cast<std::size_t>(options.size)),
       watched_(static_cast<std::size_t>(options.size)) {
@@ -63,7 +66,7 @@ Mesh::Mesh(const MeetOptions& options)
 
 std::unique_ptr<Mesh> Mesh::form(const MeshOptions& options) {
   const Deadline deadline = Deadline::after(options.meet.timeout);
-  std::unique_ptr<Mesh> mesh(new Mesh(options.meet));
+  std::unique_ptr<Mesh> mesh(new Mesh(options.meet, nullptr));
   const SocketAddress address = ownAddress(options.meet.store, deadline);
   requirePermission(address);
   Harbour& harbour = Harbour::instance();
@@ -78,6 +81,7 @@ std::unique_ptr<Mesh> Mesh::form(const MeshOptions& options) {
   mesh->berth_ = harbour.moor({.id = mesh->id_, .rank = static_cast<std::uint32_t>(mesh->rank())},
                               mesh->key_, *mesh);
   mesh->roster_ = mesh->meetOthers(self);
+  mesh->mail_->roster_ = mesh->roster_;
   return mesh;
 }
 
@@ -112,10 +116,11 @@ std::string Mesh::placeOf(int rank) const {
 }
 
 Link& Mesh::connect(int peer, Deadline deadline) {
+  const Purpose purpose = operations_ != nullptr ? Purpose::MAIL : Purpose::LINK;
   Link& link = add({.peer = peer,
-                    .purpose = Purpose::LINK,
+                    .purpose = purpose,
                     .outgoing = true,
-                    .socket = reach(peer, Purpose::LINK, deadline)});
+                    .socket = reach(peer, purpose, deadline)});
   out_[static_cast<std::size_t>(peer)] = &link;
   return link;
 }
@@ -155,6 +160,9 @@ void Mesh::arrive(const Note& note, UniqueFd connection) noexcept {
   if (note.from >= static_cast<std::uint32_t>(size()) ||
       note.from == static_cast<std::uint32_t>(rank())) {
     return;
+  }
+  if (note.purpose == Purpose::MAIL && mail_) {
+    return mail_->arrive(note, std::move(connection));
   }
   try {
     const MutexLock lock(arrivals_);
@@ -228,8 +236,11 @@ Mesh::Turn::~Turn() {
 
 AbortCause Mesh::fail(const AbortCause& cause) noexcept {
   if (record_.publish(cause)) {
-    ring();
-    tellFailure();
+    Mesh& operations = operations_ != nullptr ? *operations_ : *this;
+    for (Mesh* each : {&operations, operations.mail_.get()}) {
+      each->ring();
+      each->tellFailure();
+    }
   }
   return record_.read().value_or(cause);
 }
@@ -278,6 +289,9 @@ void Mesh::leave() noexcept {
     return;
   }
   berth_.leave();  // from here on the harbour answers by itself
+  if (mail_) {
+    mail_->leave();
+  }
   const Turn turn(*this);
   if (!hasFailed()) {
     sendToAll({.kind = Frame::Kind::BYE}, {});

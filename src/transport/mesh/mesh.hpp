@@ -8,6 +8,9 @@
 // it is connected to. A link that ends without a word is a question, which the harbour of the
 // process at the other end answers; where there is none, that process is gone.
 //
+// Messages have links of their own, mail(), so that they and operations do not wait for each other.
+// What is known of the group is the same for both.
+//
 // Thread safety: fail(), cause(), leave() and report() from any thread; all else by one thread at a
 // time, the one that drives the group's operations, and inside a Mesh::Turn.
 #pragma once
@@ -81,6 +84,9 @@ class Mesh final : public Dock {
     Mesh& mesh_;
   };
 
+  /// The links of messages: as these, and driven apart from them.
+  Mesh& mail() noexcept { return *mail_; }
+
   /// The link to rank `peer`; null while there is none.
   Link* outgoing(int peer) const noexcept { return out_[static_cast<std::size_t>(peer)]; }
   /// Makes it. Throws Lost.
@@ -112,11 +118,13 @@ class Mesh final : public Dock {
   /// Readable when something has changed that a driver must see: somebody connected, a cause.
   int bell() const noexcept { return bell_.get(); }
   void clearBell() const noexcept;
+  void ring() const noexcept;
 
   /// The number of the operation that this rank is at.
   void noteCall(std::uint64_t seq) noexcept { seq_.store(seq, std::memory_order_relaxed); }
 
   bool hasFailed() const noexcept { return record_.isSet(); }
+  const AbortRecord& record() const noexcept { return record_; }
   /// Ends the group: remembers `cause`, unless there was another before, and tells it to all whom
   /// this rank is connected to; in a Turn, when that ends. Returns the one that counts.
   AbortCause fail(const AbortCause& cause) noexcept;
@@ -128,7 +136,8 @@ class Mesh final : public Dock {
   Report report() const override;
 
  private:
-  explicit Mesh(const MeetOptions& options);
+  /// `operations`: of which these are the links of messages; null when it is itself that.
+  Mesh(const MeetOptions& options, Mesh* operations);
   enum class News : std::uint8_t { NONE, DATA, END, CAUSE };
   News peek(Link& link, AbortCause& cause);
   std::optional<AbortCause> toldCause();
@@ -159,7 +168,6 @@ class Mesh final : public Dock {
   static std::optional<Report> receiveReport(Socket& socket, Deadline deadline);
   Link& add(Link link);
   void collectArrivals();
-  void ring() const noexcept;
   void tellFailure() noexcept;
   void sendToAll(const Frame& frame, const std::string& rest) noexcept;
   AbortCause causeOf(int peer, const Reached& reached) const;
@@ -177,7 +185,10 @@ class Mesh final : public Dock {
   UniqueFd bell_;
   std::atomic<std::uint64_t> seq_{0};  // just a number for reports
   std::atomic<bool> hasLeft_{false};
-  AbortRecord record_{};
+  AbortRecord own_{};
+  Mesh* const operations_;
+  AbortRecord& record_;  // one for both
+  const std::unique_ptr<Mesh> mail_;
 
   std::atomic<bool> taken_{false};  // somebody has its Turn; with it goes what follows
   bool told_ = false;               // why the group has failed

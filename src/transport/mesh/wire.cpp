@@ -31,6 +31,11 @@ constexpr std::size_t kCountAt = 24;
 constexpr std::size_t kRootAt = 32;
 constexpr std::size_t kAlgorithmAt = 36;
 
+// Where those of a message's head are.
+constexpr std::size_t kTagAt = 4;
+constexpr std::size_t kNumberAt = 8;
+constexpr std::size_t kLengthAt = 24;
+
 constexpr std::size_t kMostCulprits = 1024;
 
 }  // namespace
@@ -53,7 +58,7 @@ std::optional<Note> Note::decode(std::string_view bytes) noexcept {
   const auto purpose = in.number<std::uint32_t>();
   if (!version || !from || !to || !purpose || *version != kVersion ||
       *purpose < static_cast<std::uint32_t>(Purpose::LINK) ||
-      *purpose > static_cast<std::uint32_t>(Purpose::ASK) || !in.rest().empty()) {
+      *purpose > static_cast<std::uint32_t>(Purpose::MAIL) || !in.rest().empty()) {
     return std::nullopt;
   }
   return Note{.from = *from, .to = *to, .purpose = static_cast<Purpose>(*purpose)};
@@ -88,6 +93,31 @@ std::optional<Frame> Frame::decode(const Bytes& bytes) noexcept {
                         .algorithm = get<std::uint8_t>(bytes, kAlgorithmAt),
                         .root = get<std::int32_t>(bytes, kRootAt),
                         .count = get<std::uint64_t>(bytes, kCountAt)}};
+}
+
+void MailHead::encode(Frame::Bytes& into) const noexcept {
+  into.fill(std::byte{0});
+  put(into, kKindAt, kind);
+  put(into, kTagAt, tag);
+  put(into, kNumberAt, number);
+  put(into, kBytesAt, bytes);
+  put(into, kLengthAt, length);
+}
+
+std::optional<MailHead> MailHead::decode(const Frame::Bytes& bytes) noexcept {
+  const auto kind = get<std::uint8_t>(bytes, kKindAt);
+  if (kind < static_cast<std::uint8_t>(Kind::MESSAGE) ||
+      kind > static_cast<std::uint8_t>(Kind::CREDIT)) {
+    return std::nullopt;
+  }
+  const MailHead head{.kind = static_cast<Kind>(kind),
+                      .tag = get<std::int32_t>(bytes, kTagAt),
+                      .number = get<std::uint64_t>(bytes, kNumberAt),
+                      .bytes = get<std::uint64_t>(bytes, kBytesAt),
+                      .length = get<std::uint64_t>(bytes, kLengthAt)};
+  const bool isLong = head.kind != Kind::MESSAGE && head.kind != Kind::PART;
+  const bool fits = isLong ? head.bytes == 0 : head.kind == Kind::PART || head.bytes == head.length;
+  return fits && head.tag >= 0 ? std::optional(head) : std::nullopt;
 }
 
 std::string encodeCause(const AbortCause& cause) {

@@ -19,6 +19,7 @@ enum class Purpose : std::uint32_t {
   LINK = 1,   // data from the one who connects to the other
   WATCH = 2,  // nothing: its end tells of the end of the other
   ASK = 3,    // how the other is; it is answered with a Report, and closed
+  MAIL = 4,   // messages from the one who connects to the other
 };
 
 /// The note of a hello (net/handshake.hpp).
@@ -51,6 +52,26 @@ struct Frame {
   void encode(Bytes& into) const noexcept;
   /// Nothing when it is no frame.
   static std::optional<Frame> decode(const Bytes& bytes) noexcept;
+};
+
+/// What comes before everything on a link of messages, but for the frames ABORT and BYE.
+struct MailHead {
+  enum class Kind : std::uint8_t {
+    MESSAGE = 16,  // a whole message
+    OFFER = 17,    // a long one is there
+    TAKE = 18,     // back: send the one with this number
+    PART = 19,     // some bytes of the one with this number
+    CREDIT = 20,   // so much of the other's whole messages is not kept any more
+  };
+  Kind kind = Kind::MESSAGE;
+  std::int32_t tag = 0;      // of MESSAGE and OFFER
+  std::uint64_t number = 0;  // of a long message, as its sender counts
+  std::uint64_t bytes = 0;   // that follow
+  std::uint64_t length = 0;  // of the message; of CREDIT: bytes, since the first
+
+  void encode(Frame::Bytes& into) const noexcept;
+  /// Nothing when it is no such head.
+  static std::optional<MailHead> decode(const Frame::Bytes& bytes) noexcept;
 };
 
 /// A cause with more words than this is cut.

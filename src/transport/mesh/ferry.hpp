@@ -1,0 +1,109 @@
+// Ferry: carries the messages of a Mail by TCP.
+//
+// Mail's pipes are memory of this process. What is put into one is sent on the link to that rank;
+// what comes on the link from a rank is put into the other. Both ways a link takes no more than the
+// pipe at its end has room for, so what nobody takes holds its sender back. Short messages that the
+// receiver has to keep are counted by both ends: it tells the sender when it has given some away.
+//
+// Nothing moves but in carry(), on the thread that drives the Mail.
+//
+// Thread safety: as Carrier.
+#pragma once
+
+#include <algorithm>
+#include <poll.h>
+#include <vector>
+
+#include "transport/carrier.hpp"
+#include "transport/mesh/mesh.hpp"
+
+namespace unisono::mesh {
+
+class Ferry : public Carrier {
+ public:
+  /// `mesh`: the links of messages, Mesh::mail().
+  explicit Ferry(Mesh& mesh);
+
+  int rank() const noexcept override { return mesh_.rank(); }
+  int size() const noexcept override { return mesh_.size(); }
+  const std::string& group() const noexcept override { return mesh_.group(); }
+  /// Connects, when it is the first to that rank.
+  shm::Pipe pipe(int from, int to, Deadline deadline) override;
+  AbortCause whyNotOpen(int from, int to) override;
+  bool carries() const noexcept override { return true; }
+  bool carry() override;
+  void listen() override;
+  bool wasRung() const noexcept override { return rung_; }
+  bool owes() const noexcept override;
+  void ring(int peer) noexcept override { rung_ = rung_ || peer != rank(); }
+  void wake() noexcept override { mesh_.ring(); }
+  std::unique_ptr<Waitable> sleeper() override;
+  void beforeSleep() override;
+  PeerState stateOf(int peer) override;
+  bool hasCrashed(int peer) override;
+  void expectAnybody() override;
+  std::string describe(int peer) const override { return mesh_.placeOf(peer); }
+  int processOf(int peer) const override;
+  const AbortRecord& record() const noexcept override { return mesh_.record(); }
+  std::optional<AbortCause> cause() const override { return mesh_.cause(); }
+  AbortCause fail(AbortCause cause) noexcept override { return mesh_.fail(cause); }
+  std::vector<int> culpritsNow(const AbortCause& cause) const override { return cause.culprits; }
+
+ private:
+  class Sleeper;
+  struct alignas(128) Chunk {
+    std::byte bytes[128];
+  };
+  using Memory = std::vector<Chunk>;  // of a pipe
+  /// What goes to and comes from one rank.
+  struct Route {
+    Memory outMemory;
+    Memory inMemory;
+    shm::Pipe out;  // where Mail's frames are taken from
+    shm::Pipe in;   // where Mail takes frames from
+    bool isConnected = false;
+    std::vector<std::byte> leaving;  // frames, of which `left` bytes are sent
+    std::size_t left = 0;
+    std::vector<std::byte> arriving;  // of which the first `got` bytes have come
+    std::size_t got = 0;
+    bool isFull = false;         // `in` has no room for what has come
+    std::uint64_t sent = 0;      // of short messages, with what keeping them takes; of those
+    std::uint64_t taken = 0;     // the peer says that it does not keep them any more
+    std::uint64_t received = 0;  // the same of the peer's messages; what is not kept of them, as
+    std::uint64_t told = 0;      // it was told
+    bool isGone = false;         // no link can be made to it
+
+    bool owes() const noexcept {
+      return isConnected && (left < leaving.size() || (out.isOpen() && out.hasFrame()));
+    }
+    /// What is not kept any more of what was received.
+    std::uint64_t given() const noexcept { return received - std::min(in.kept(), received); }
+  };
+
+  /// Runs `action` in a turn; false when it has ended the group.
+  template <typename Action>
+  bool inTurn(Action action);
+  shm::Pipe open(Memory& memory) const;
+  bool sendTo(int peer, Link& link);
+  void load(Route& route) const;
+  bool receiveFrom(int peer, Link& link);
+  std::size_t unload(int peer, Link& link);
+  void hearNews(int peer, Link& link, const Frame::Bytes& bytes, std::size_t next);
+  static bool isCreditDue(const Route& route);
+  void connectForCredit(int peer);
+  void hearCredit(int peer, std::uint64_t taken);
+  void endOf(Link& link, bool mayLeave = true);
+  void lookAt(Link& link);
+  short eventsOf(const Link& link) const noexcept;
+  [[noreturn]] void makesNoSense(int peer) const;
+  Route& route(int peer) { return routes_[static_cast<std::size_t>(peer)]; }
+  const Route& route(int peer) const { return routes_[static_cast<std::size_t>(peer)]; }
+
+  Mesh& mesh_;
+  const std::size_t pipeBytes_;
+  std::vector<Route> routes_;  // by rank
+  bool rung_ = false;
+  std::vector<pollfd> entries_;  // of the next sleep
+};
+
+}  // namespace unisono::mesh

@@ -1,0 +1,214 @@
+// What becomes of messages on the way by TCP. Messages as such: tests/backend, by TCP as well.
+#include "transport/mesh/ferry.hpp"
+
+#include <atomic>
+#include <gmock/gmock.h>
+#include <sys/socket.h>
+
+#include "store/expect.hpp"
+#include "support/watch.hpp"
+#include "transport/mesh/mail.hpp"
+#include "transport/mesh_world.hpp"
+
+namespace unisono::mesh {
+namespace {
+
+using test::MeshWorld;
+using test::textOfThrown;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using namespace std::chrono_literals;
+
+class Letter final : public Parcel {
+ public:
+  Letter(bool out, int who, int label, std::vector<std::byte> content) : room(std::move(content)) {
+    sends = out;
+    peer = who;
+    tag = label;
+    data = room.data();
+    bytes = room.size();
+    timeout = 60s;
+    deadline = Deadline::after(timeout);
+  }
+  Callbacks ended(int source, std::exception_ptr reason) noexcept override {
+    from = source;
+    failure = std::move(reason);
+    isOver = true;
+    return {};
+  }
+  std::vector<std::byte> room;
+  std::atomic<bool> isOver{false};  // set last
+  int from = kAnybody;
+  std::exception_ptr failure;
+};
+
+std::shared_ptr<Letter> letter(bool sends, int peer, std::size_t bytes, int tag = 0) {
+  return std::make_shared<Letter>(sends, peer, tag, std::vector<std::byte>(bytes, std::byte{7}));
+}
+
+std::string onWire(const MailHead& head, std::size_t payload = 0) {
+  Frame::Bytes bytes;
+  head.encode(bytes);
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) +
+         std::string(payload, 'x');
+}
+
+class FerryTest : public ::testing::Test {
+ protected:
+  /// As rank 0 would send it to rank 1.
+  void put(std::string_view bytes) {
+    Mesh& links = world.mesh(0).mail();
+    const Mesh::Turn turn(links);
+    Link* link = links.outgoing(1);
+    link = link != nullptr ? link : &links.connect(1, Deadline::after(20s));
+    ASSERT_EQ(::send(link->socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  static void drive(Mail& mail, const Letter& until) {
+    mail.help(until, systemClock().now() + 30s);
+  }
+
+  MeshWorld world{2};
+  Mail zero{world.mesh(0), 2, {0, 1}};
+  Mail one{world.mesh(1), 2, {0, 1}};
+};
+
+TEST_F(FerryTest, AMessageMayComeByteByByte) {
+  const auto mine = letter(false, 0, 3, 5);
+  one.post(mine, true);
+  for (const char byte :
+       onWire({.kind = MailHead::Kind::MESSAGE, .tag = 5, .bytes = 3, .length = 3}, 3)) {
+    EXPECT_FALSE(mine->isOver);
+    put({&byte, 1});
+    one.help(*mine, systemClock().now());
+  }
+  drive(one, *mine);
+  EXPECT_TRUE(mine->isOver);
+  EXPECT_FALSE(mine->failure);
+  EXPECT_EQ(mine->from, 0);
+  EXPECT_EQ(mine->room, std::vector<std::byte>(3, std::byte{'x'}));
+}
+
+TEST_F(FerryTest, AMessageThatEndsWithItsLinkIsNone) {
+  const auto mine = letter(false, 0, 100);
+  put(onWire({.kind = MailHead::Kind::MESSAGE, .bytes = 100, .length = 100}, 99));
+  one.post(mine, true);
+  world.mesh(0).mail().outgoing(1)->socket.shutdown();
+  drive(one, *mine);
+  ASSERT_TRUE(mine->isOver);
+  EXPECT_THAT(textOfThrown(mine->failure),
+              AllOf(HasSubstr("[PEER_UNREACHABLE]"), HasSubstr("culprits=[0]")));
+}
+
+class HostileFerryTest : public FerryTest, public ::testing::WithParamInterface<MailHead> {};
+
+TEST_P(HostileFerryTest, EndsTheGroupNamingWhoSentIt) {
+  put(onWire(GetParam(), 8));
+  const auto mine = letter(false, 0, 8);
+  one.post(mine, true);
+  drive(one, *mine);
+  ASSERT_TRUE(mine->isOver);
+  EXPECT_THAT(textOfThrown(mine->failure), AllOf(HasSubstr("[PROTOCOL]"), HasSubstr("culprits=[0]"),
+                                                 HasSubstr("what rank 0 has sent makes no sense")));
+  EXPECT_TRUE(world.mesh(1).hasFailed()) << "operations learn it too";
+}
+INSTANTIATE_TEST_SUITE_P(
+    Heads, HostileFerryTest,
+    ::testing::Values(MailHead{.kind = static_cast<MailHead::Kind>(77)},
+                      MailHead{
+                          .kind = MailHead::Kind::MESSAGE, .bytes = 1U << 20U, .length = 1U << 20U},
+                      MailHead{.kind = MailHead::Kind::MESSAGE, .bytes = ~0ULL, .length = ~0ULL},
+                      MailHead{.kind = MailHead::Kind::PART, .number = 5, .bytes = 8},
+                      MailHead{.kind = MailHead::Kind::TAKE, .number = 5},
+                      MailHead{.kind = MailHead::Kind::CREDIT, .length = 5}));
+
+TEST_F(FerryTest, OneWayTrafficNeverNeedsAReceiverThatWaits) {
+  constexpr std::size_t kBytes = 8000;
+  constexpr std::size_t kMany = 2000;  // four times what a receiver may keep
+  for (std::size_t i = 0; i < kMany; ++i) {
+    const auto out = letter(true, 1, kBytes);
+    zero.post(out, true);
+    ASSERT_TRUE(out->isOver) << "message " << i << " was not sent without being asked for";
+    const auto in = letter(false, 0, kBytes);
+    one.post(in, true);
+    drive(one, *in);
+    ASSERT_TRUE(in->isOver);
+  }
+}
+
+TEST_F(FerryTest, WhatWasSentOutlivesItsSenderHoweverMuchItIs) {
+  constexpr std::size_t kBytes = 8000;
+  std::size_t sent = 0;
+  for (bool more = true; more && sent < 400; ++sent) {  // less than may be kept
+    const auto out = letter(true, 1, kBytes);
+    zero.post(out, true);
+    more = out->isOver;
+    ASSERT_TRUE(more);
+  }
+  ASSERT_TRUE(zero.settle(Deadline::after(60s)));
+  zero.end();
+  world.mesh(0).leave();
+  for (std::size_t i = 0; i < sent; ++i) {
+    const auto in = letter(false, 0, kBytes);
+    one.post(in, true);
+    drive(one, *in);
+    ASSERT_TRUE(in->isOver && !in->failure) << i << ": " << textOfThrown(in->failure);
+  }
+}
+
+// The kernel takes little here, so that some of what counts as sent is still in this process.
+TEST_F(FerryTest, WhatTheKernelDoesNotTakeIsNotForgotten) {
+  constexpr std::size_t kMany = 100;
+  constexpr std::size_t kBytes = 8000;
+  std::vector<std::shared_ptr<Letter>> out{letter(true, 1, kBytes)};
+  zero.post(out.back(), true);
+  const int small = 4096;
+  Link* link = world.mesh(0).mail().outgoing(1);
+  ASSERT_EQ(::setsockopt(link->socket.fd(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
+  for (std::size_t i = 1; i < kMany; ++i) {
+    out.push_back(letter(true, 1, kBytes));
+    zero.post(out.back(), true);
+  }
+  std::vector<std::shared_ptr<Letter>> in;
+  for (std::size_t i = 0; i < kMany; ++i) {  // while nobody waits for them on the other side
+    in.push_back(letter(false, 0, kBytes));
+    one.post(in.back(), true);
+    drive(one, *in.back());
+  }
+  EXPECT_TRUE(zero.flush(Deadline::after(60s)));
+  for (std::size_t i = 0; i < kMany; ++i) {
+    EXPECT_TRUE(test::eventually([&] { return out[i]->isOver && !out[i]->failure; })) << i;
+    EXPECT_TRUE(in[i]->isOver && !in[i]->failure) << i;
+  }
+}
+
+TEST_F(FerryTest, ARankThatNeverConnectedIsNamedWhenItLeaves) {
+  const auto mine = letter(false, 0, 8);
+  one.post(mine, true);
+  zero.end();
+  world.mesh(0).leave();
+  drive(one, *mine);
+  ASSERT_TRUE(mine->isOver);
+  EXPECT_THAT(textOfThrown(mine->failure),
+              AllOf(HasSubstr("[PEER_LEFT]"), HasSubstr("culprits=[0]")));
+}
+
+TEST(FerryOfThreeTest, AnybodyMeansThoseWhoHaveNotLeft) {
+  MeshWorld world{3};
+  Mail zero{world.mesh(0), 3, {0, 1, 2}};
+  Mail two{world.mesh(2), 3, {0, 1, 2}};
+  const auto any = letter(false, Parcel::kAnybody, 8);
+  zero.post(any, true);
+  world.mesh(1).leave();
+  zero.help(*any, systemClock().now() + 150ms);  // in which it has looked for all
+  EXPECT_FALSE(any->isOver);
+  const auto sent = letter(true, 0, 8);
+  two.post(sent, true);
+  zero.help(*any, systemClock().now() + 30s);
+  ASSERT_TRUE(any->isOver);
+  EXPECT_FALSE(any->failure);
+  EXPECT_EQ(any->from, 2);
+}
+
+}  // namespace
+}  // namespace unisono::mesh
