@@ -1,6 +1,6 @@
 // What ends the formation of a group by TCP before its time is over.
 #include <gmock/gmock.h>
-#include <optional>
+#include <memory>
 #include <sys/wait.h>
 #include <thread>
 
@@ -85,7 +85,7 @@ TEST_F(FormingTest, RankZeroThatDiesIsNamedByThoseWhoWaitForIt) {
 }
 
 TEST_F(FormingTest, RankZeroThatDiesBeforeItHasLeftItsCardIsNamed) {
-  std::optional<Forked> root(std::in_place, [] { ::pause(); });
+  auto root = std::make_unique<Forked>([] { ::pause(); });
   MeshOptions options = meshOptions(keep_, 1, 2, cookie_, kLong);
   ProcessMark process = thisProcess();
   process.pid = root->pid();
