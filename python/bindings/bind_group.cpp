@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cctype>
 #include <memory>
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
-#include <nanobind/stl/vector.h>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -64,7 +62,11 @@ OpType operationNamed(std::string_view wanted) {
   throw nb::value_error(str("there is no operation ", wanted).c_str());
 }
 
-ReduceOp reductionNamed(const std::string& wanted) {
+ReduceOp reductionNamed(nb::handle op) {
+  if (PyUnicode_Check(op.ptr()) == 0) {
+    refuseType("op", "a str", op);
+  }
+  const std::string wanted = Text(TextArg{op}, "op").string();
   std::string upper = wanted;
   std::transform(upper.begin(), upper.end(), upper.begin(),
                  [](unsigned char letter) { return static_cast<char>(std::toupper(letter)); });
@@ -83,16 +85,28 @@ std::chrono::milliseconds timeoutOf(std::int64_t milliseconds) {
   return milliseconds < 0 ? kUnsetTimeout : std::chrono::milliseconds(milliseconds);
 }
 
-/// What an operation is told beside its arrays.
+int toInt(nb::handle number, const char* name) {
+  return static_cast<int>(toWhole(number, name, INT32_MIN, INT32_MAX));
+}
+
+std::vector<std::int64_t> toSplits(nb::handle numbers, const char* name) {
+  std::vector<std::int64_t> splits;
+  for (const nb::handle number : nb::borrow<nb::sequence>(numbers)) {
+    splits.push_back(toWhole(number, name, INT64_MIN, INT64_MAX));
+  }
+  return splits;
+}
+
+/// What an operation is told beside its arrays, as Python passes it.
 struct Details {
-  std::string reduction;
-  int root;
-  int peer;
-  int tag;
+  nb::handle op;
+  nb::handle root;
+  nb::handle peer;
+  nb::handle tag;
   bool async;
   std::int64_t milliseconds;  // see timeoutOf()
-  std::vector<std::int64_t> inputSplits;
-  std::vector<std::int64_t> outputSplits;
+  nb::handle inputSplits;
+  nb::handle outputSplits;
 };
 
 TensorList tensorsOf(nb::handle arrays, Access access,
@@ -106,20 +120,20 @@ TensorList tensorsOf(nb::handle arrays, Access access,
 }
 
 std::unique_ptr<WorkHandle> submit(const GroupHandle& self, const std::string& operation,
-                                   nb::handle inputs, nb::handle outputs, Details&& details) {
+                                   nb::handle inputs, nb::handle outputs, const Details& details) {
   const Group group = self.get();
   std::vector<std::shared_ptr<const void>> kept;
   CollectiveArgs args{.type = operationNamed(operation),
                       .asyncOp = details.async,
-                      .reduceOp = reductionNamed(details.reduction)};
-  args.root = isRooted(args.type) ? details.root : -1;
-  args.peer = details.peer;
-  args.tag = details.tag;
+                      .reduceOp = reductionNamed(details.op)};
+  args.root = isRooted(args.type) ? toInt(details.root, "root") : -1;
+  args.peer = toInt(details.peer, "the other rank");
+  args.tag = toInt(details.tag, "tag");
   args.timeout = timeoutOf(details.milliseconds);
   args.inputs = tensorsOf(inputs, Access::READ, kept);
   args.outputs = tensorsOf(outputs, Access::WRITE, kept);
-  args.inputSplits = std::move(details.inputSplits);
-  args.outputSplits = std::move(details.outputSplits);
+  args.inputSplits = toSplits(details.inputSplits, "input_splits");
+  args.outputSplits = toSplits(details.outputSplits, "output_splits");
   WorkPtr work = withoutLock([&] {
     WorkPtr begun = group.processGroup().submit(std::move(args));
     if (!details.async) {
@@ -140,18 +154,17 @@ void bindOperations(nb::class_<GroupHandle>& type) {
   type.def(
           "submit",
           [](Self self, const std::string& operation, nb::sequence inputs, nb::sequence outputs,
-             const std::string& reduction, int root, int peer, int tag, bool async,
-             std::int64_t milliseconds, std::vector<std::int64_t> inputSplits,
-             std::vector<std::int64_t> outputSplits) {
+             nb::handle op, nb::handle root, nb::handle peer, nb::handle tag, bool async,
+             std::int64_t milliseconds, nb::sequence inputSplits, nb::sequence outputSplits) {
             return submit(self, operation, inputs, outputs,
-                          {reduction, root, peer, tag, async, milliseconds, std::move(inputSplits),
-                           std::move(outputSplits)});
+                          {op, root, peer, tag, async, milliseconds, inputSplits, outputSplits});
           },
-          nb::arg("operation"), nb::arg("inputs"), nb::arg("outputs"), nb::arg("reduction"),
-          nb::arg("root"), nb::arg("peer"), nb::arg("tag"), nb::arg("async_op"),
-          nb::arg("milliseconds"), nb::arg("input_splits"), nb::arg("output_splits"),
+          nb::arg("operation"), nb::arg("inputs"), nb::arg("outputs"), nb::arg("op").none(),
+          nb::arg("root").none(), nb::arg("peer").none(), nb::arg("tag").none(),
+          nb::arg("async_op"), nb::arg("milliseconds"), nb::arg("input_splits"),
+          nb::arg("output_splits"),
           nb::sig("def submit(self, operation: str, inputs: collections.abc.Sequence[object], "
-                  "outputs: collections.abc.Sequence[object], reduction: str, root: int, peer: "
+                  "outputs: collections.abc.Sequence[object], op: str, root: int, peer: "
                   "int, tag: int, "
                   "async_op: bool, milliseconds: int, input_splits: collections.abc.Sequence[int], "
                   "output_splits: collections.abc.Sequence[int]) -> Work"),
@@ -170,17 +183,23 @@ void bindOperations(nb::class_<GroupHandle>& type) {
 void bindMaking(nb::class_<GroupHandle>& type) {
   type.def(
           "split",
-          [](Self self, std::optional<int> color) {
+          [](Self self, nb::handle color) {
             Group group = self.get();
-            return handleOf(withoutLock([&] { return group.split(color); }));
+            const auto wanted =
+                color.is_none() ? std::nullopt : std::optional(toInt(color, "color"));
+            return handleOf(withoutLock([&] { return group.split(wanted); }));
           },
           nb::arg("color").none(), nb::sig("def split(self, color: int | None) -> Group | None"),
           "A group of those who give the same color; None for who gives none.")
       .def(
           "new_group",
-          [](Self self, const std::vector<int>& ranks) {
+          [](Self self, nb::sequence ranks) {
             Group group = self.get();
-            return handleOf(withoutLock([&] { return group.newGroup(ranks); }));
+            std::vector<int> members;
+            for (const nb::handle rank : ranks) {
+              members.push_back(toInt(rank, "a rank"));
+            }
+            return handleOf(withoutLock([&] { return group.newGroup(members); }));
           },
           nb::arg("ranks"), nb::sig("def new_group(self, ranks: list[int]) -> Group | None"),
           "A group of `ranks`; None for those outside.")
@@ -217,11 +236,11 @@ void bindGroup(nb::module_& module) {
   bindMaking(type);
   module.def(
       "init_group",
-      [](nb::handle store, int rank, int size, const std::string& name, const std::string& backend,
-         std::int64_t milliseconds) {
+      [](nb::handle store, nb::handle rank, nb::handle size, const std::string& name,
+         const std::string& backend, std::int64_t milliseconds) {
         InitOptions options{.store = sharedStore(store),
-                            .rank = rank,
-                            .size = size,
+                            .rank = toInt(rank, "rank"),
+                            .size = toInt(size, "size"),
                             .backend = backend,
                             .name = name};
         if (milliseconds >= 0) {

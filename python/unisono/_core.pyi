@@ -179,7 +179,7 @@ class Group:
     def name(self) -> str:
         """The name of the group."""
 
-    def submit(self, operation: str, inputs: Sequence[object], outputs: Sequence[object], reduction: str, root: int, peer: int, tag: int, async_op: bool, milliseconds: int, input_splits: Sequence[int], output_splits: Sequence[int]) -> Work:
+    def submit(self, operation: str, inputs: Sequence[object], outputs: Sequence[object], op: str, root: int, peer: int, tag: int, async_op: bool, milliseconds: int, input_splits: Sequence[int], output_splits: Sequence[int]) -> Work:
         """Starts an operation, and waits for it unless `async_op`."""
 
     def monitored_barrier(self, milliseconds: int, wait_all_ranks: bool) -> None:

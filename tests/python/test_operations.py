@@ -177,6 +177,28 @@ def test_a_result_whose_shape_nobody_knows_is_refused() -> None:
             world.all_gather(memoryview(b"ab"))
 
 
+def test_an_argument_of_the_wrong_type_is_named_in_one_line() -> None:
+    wrong: Any = "1"
+    cases: dict[str, Callable[[Any], Any]] = {
+        "op must be a str, not int": lambda world: world.all_reduce(np.zeros(1), op=3),
+        "op must be a str, not None": lambda world: world.all_reduce(np.zeros(1), op=None),
+        "root must be an int, not str": lambda world: world.broadcast(np.zeros(1), root="0"),
+        "the other rank must be an int": lambda world: world.send(np.zeros(1), dst=0.5),
+        "tag must be an int": lambda world: world.recv(np.zeros(1), src=0, tag=None),
+        "input_splits must be an int": lambda world: world.all_to_all_single(
+            np.zeros(2), output_splits=[1, 1], input_splits=[1.0, 1.0]
+        ),
+        "color must be an int": lambda world: world.split("red"),
+        "a rank must be an int": lambda world: world.new_group(["0"]),
+        "size must be an int": lambda _: unisono.init(store=dist.HashStore(), rank=0, size=wrong),
+    }
+    with local_world(2) as worlds:
+        for words, call in cases.items():
+            with pytest.raises(TypeError, match=words) as caught:
+                call(worlds[1])
+            assert "\n" not in str(caught.value)
+
+
 def test_an_output_that_is_read_only_is_refused() -> None:
     with local_world(2) as worlds, pytest.raises(dist.UsageError, match="read-only"):
         worlds[0].all_gather_single(b"ab", b"abab")
