@@ -9,6 +9,7 @@
 
 #include "base/str.hpp"
 #include "launch/channel.hpp"
+#include "launch/guardian.hpp"
 #include "launch/outlet.hpp"
 #include "launch/signals.hpp"
 #include "launch/worker.hpp"
@@ -78,8 +79,9 @@ Supervisor::Supervisor(Setup setup)
     : setup_(std::move(setup)),
       folder_(setup_.logFolder, setup_.job.runId,
               setup_.keepLogs ? Folder::Fate::KEPT : Folder::Fate::REMOVED),
-      reactor_(makePollReactor()) {  // which takes files, too; there are few descriptors
-  serve();                           // while Ctrl-C still ends it: it may ask for addresses
+      reactor_(makePollReactor()),  // which takes files, too; there are few descriptors
+      guardian_(std::make_unique<Guardian>()) {
+  serve();  // while Ctrl-C still ends it: it may ask for addresses
   signals_ = std::make_unique<Signals>(setup_.signals);
   signalWatcher_ = std::make_unique<SignalWatcher>(*this);
   output_ = std::make_unique<Outlet>(*reactor_, STDOUT_FILENO);
@@ -152,6 +154,7 @@ void Supervisor::startMember(int localRank) {
           variablesOf(job, localRank, attempt_, store, folder + "/error.json"), ::environ),
       .signalMask = signals_->maskBefore(),
       .keepsInput = member->rank == 0});
+  guardian_->watch(member->worker->pid());
   const auto channel = [&](UniqueFd pipe, bool isError) {
     const unsigned stream = isError ? STDERR_BIT : STDOUT_BIT;
     const bool isKept = ((job.redirects[index] | job.tee[index]) & stream) != 0;
@@ -318,6 +321,7 @@ void Supervisor::closeAttempt() {
   for (const auto& member : members_) {
     member->output->close();
     member->error->close();
+    guardian_->forget(member->worker->pid());
     member->worker->reap();
     if (report_.loss && report_.loss->rank == member->rank) {
       report_.loss->lastLines.assign(member->lastLines.begin(), member->lastLines.end());

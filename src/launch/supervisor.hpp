@@ -27,6 +27,7 @@ class StoreServer;
 
 namespace unisono::launch {
 
+class Guardian;
 class Outlet;
 class Signals;
 
@@ -112,6 +113,7 @@ class Supervisor {
   const Setup setup_;
   const Folder folder_;
   const std::unique_ptr<Reactor> reactor_;
+  const std::unique_ptr<Guardian> guardian_;
   std::unique_ptr<tcp::StoreServer> server_;
   std::unique_ptr<Signals> signals_;
   std::unique_ptr<SignalWatcher> signalWatcher_;

@@ -111,6 +111,15 @@ def test_the_ranks_die_with_a_launcher_that_is_killed(tmp_path: Path) -> None:
         all_gone(pids)
 
 
+def test_what_ranks_have_started_dies_with_a_launcher_that_is_killed(tmp_path: Path) -> None:
+    script = f'sleep 1000 & : > "{tmp_path}/$!"; wait'
+    with launched("-n", "2", *shell(script)) as job:
+        pids = pids_in(tmp_path, 2)
+        job.kill()
+        job.wait(timeout=PATIENCE)
+        all_gone(pids)
+
+
 def test_what_ranks_have_started_ends_with_them(tmp_path: Path) -> None:
     script = f'sleep 1000 & : > "{tmp_path}/$!"; echo done'
     done = launch("-n", "2", *shell(script))

@@ -1,0 +1,31 @@
+// Guardian: a process that kills what ranks have started when the launcher is killed.
+//
+// The kernel kills the ranks themselves then, but not their children. The guardian does nothing as
+// long as the launcher lives, and goes with it.
+//
+// Thread safety: for one thread at a time.
+#pragma once
+
+#include <sys/types.h>
+
+#include "base/fd.hpp"
+
+namespace unisono::launch {
+
+class Guardian {
+ public:
+  /// Starts it. Throws DistError (RESOURCE) when there are too many processes or descriptors.
+  Guardian();
+
+  /// From now on the process group `group` is to end with us. To be called before anybody in it
+  /// may outlive us.
+  void watch(pid_t group) noexcept;
+
+  /// It is not ours any more; to be called while its number is still its own.
+  void forget(pid_t group) noexcept;
+
+ private:
+  UniqueFd pipe_;  // the guardian reads numbers from it, and sees our end
+};
+
+}  // namespace unisono::launch
