@@ -45,6 +45,13 @@ void require(bool worked) {
   }
 }
 
+/// Before the first use of the library. What it holds must stay to the end: threads that nobody
+/// waits for may be proving a secret while the process exits.
+void prepare() {
+  static const bool ready = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr) == 1;
+  require(ready);
+}
+
 const unsigned char* raw(std::string_view bytes) noexcept {
   return reinterpret_cast<const unsigned char*>(bytes.data());
 }
@@ -101,6 +108,7 @@ bool isUnauthenticatedAllowed() {
 }
 
 Key deriveKey(std::string_view secret, std::string_view purpose) {
+  prepare();
   char digest[] = "SHA256";
   const auto octets = [](const char* name, std::string_view bytes) {
     return OSSL_PARAM_construct_octet_string(name, const_cast<char*>(bytes.data()), bytes.size());
@@ -121,6 +129,7 @@ Key deriveKey(std::string_view secret, std::string_view purpose) {
 }
 
 Key authenticate(const Key& key, std::initializer_list<std::string_view> parts) {
+  prepare();
   char digest[] = "SHA256";
   const OSSL_PARAM params[] = {OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
                                OSSL_PARAM_construct_end()};
@@ -144,6 +153,7 @@ bool isSame(const Key& a, std::string_view b) noexcept {
 }
 
 std::string randomBytes(std::size_t count) {
+  prepare();
   std::string bytes(count, '\0');
   require(RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(count)) == 1);
   return bytes;
