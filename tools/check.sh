@@ -17,7 +17,7 @@
 #   asan      tests under AddressSanitizer, leak detection and UBSan; built by Clang with its
 #             thread-safety analysis, warnings are errors
 #   tsan      tests under ThreadSanitizer
-#   fuzz      every fuzz target for 25 s (or FUZZ_SECONDS), from its corpus
+#   fuzz      every fuzz target for a minute (or FUZZ_SECONDS), from its corpus
 #   all       all of them
 #
 #   --fix      only with format: lay out C++ and Python instead of complaining
@@ -141,7 +141,7 @@ check_fuzz() {
   logged configure-fuzz cmake -S . --preset fuzz
   logged build-fuzz cmake --build build/fuzz --parallel "$(jobs_count)" --target fuzz_targets
   find fuzz -maxdepth 1 -name '*.cpp' -printf '%f\n' | sed 's/\.cpp$//' | sort |
-    xargs -P 2 -I{} tools/fuzz_one.sh {} "${FUZZ_SECONDS:-25}"
+    xargs -P 2 -I{} tools/fuzz_one.sh {} "${FUZZ_SECONDS:-60}"
 }
 
 # minutes_for NAME: how long a check may take before it counts as hanging.
