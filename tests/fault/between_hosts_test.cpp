@@ -81,9 +81,7 @@ TEST_P(EveryCollectiveTest, WorksBetweenHosts) {
                           .count = count,
                           .async = kind % 2 == 1,
                           .root = seat.size() - 1};
-        // Messages do not go by TCP yet.
-        if (chore.kind != Chore::Kind::EXCHANGE &&
-            !carryOut(
+        if (!carryOut(
                 group, chore, [] {}, [] { throw std::runtime_error("beside"); })) {
           throw std::runtime_error(str("wrong: kind ", kind, ", ", count));
         }
@@ -126,6 +124,29 @@ TEST_F(BetweenHostsTest, AHostThatIsOnlyListenedToIsMissed) {
     seat.awaitGo();
     group.broadcast(data, {.root = 1});  // which goes into the kernel of rank 1
     group.broadcast(data, {.root = 0});
+  });
+  ASSERT_TRUE(ranks.awaitArrivals());
+  lab.cut(1);
+  ranks.go();
+  expectCutOff(ranks, 1);
+}
+
+TEST_F(BetweenHostsTest, AHostThatIsLostWithMessagesUnderWayIsNamed) {
+  const Netlab lab(2);
+  HostRanks ranks(lab, 1, kNetDead, [](const Seat& seat) {
+    Group group = seat.join();
+    const int other = 1 - seat.rank();
+    std::vector<int> mine(1000);
+    std::vector<int> theirs(1000);
+    const auto exchange = [&] {
+      const WorkPtr sent = group.send(mine, other, {.async = true});
+      group.recv(theirs, other);
+      sent->wait();
+    };
+    exchange();
+    seat.arrive();
+    seat.awaitGo();
+    exchange();
   });
   ASSERT_TRUE(ranks.awaitArrivals());
   lab.cut(1);

@@ -19,6 +19,8 @@ constexpr std::uint64_t kCreditStep = 256 * 1024;
 constexpr Milliseconds kOnItsWay(20);
 // For a watch.
 constexpr Milliseconds kPatience(10'000);
+// Between two questions whether the hosts of others are silent.
+constexpr Milliseconds kAskHosts(1000);
 
 bool wouldBlock() noexcept {
   return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
@@ -417,7 +419,10 @@ Carrier::PeerState Ferry::stateOf(int peer) {
 
 bool Ferry::hasCrashed(int peer) {
   if (peer != rank()) {
-    inTurn([&] { mesh_.watch(peer, Deadline::after(kPatience)); });
+    inTurn([&] {
+      mesh_.watch(peer, Deadline::after(kPatience));
+      askHosts();
+    });
   }
   return false;  // a process that dumps core is found dead when it is done
 }
@@ -436,7 +441,16 @@ void Ferry::expectAnybody() {
         }
         route(peer).isGone = true;  // others may send
       }
+      askHosts();
     });
+  }
+}
+
+/// Whether they are silent; for many parcels once.
+void Ferry::askHosts() {
+  if (askHostsAt_.expired()) {
+    askHostsAt_ = Deadline::after(kAskHosts);
+    mesh_.checkHosts();
   }
 }
 

@@ -94,6 +94,7 @@ class Ferry : public Carrier {
   void hearCredit(int peer, std::uint64_t taken);
   void endOf(Link& link, bool mayLeave = true);
   void lookAt(Link& link);
+  void askHosts();
   short eventsOf(const Link& link) const noexcept;
   [[noreturn]] void makesNoSense(int peer) const;
   Route& route(int peer) { return routes_[static_cast<std::size_t>(peer)]; }
@@ -104,6 +105,7 @@ class Ferry : public Carrier {
   std::vector<Route> routes_;  // by rank
   bool rung_ = false;
   std::vector<pollfd> entries_;  // of the next sleep
+  Deadline askHostsAt_ = Deadline::after(Milliseconds(0));
 };
 
 }  // namespace unisono::mesh
