@@ -14,6 +14,7 @@
 #include "launch/signals.hpp"
 #include "launch/worker.hpp"
 #include "store/common.hpp"
+#include "store/tcp/entrance.hpp"
 #include "store/tcp/server.hpp"
 
 namespace unisono::launch {
@@ -110,7 +111,8 @@ void Supervisor::serve() {
   server_ =
       std::make_unique<tcp::StoreServer>(tcp::StoreServer::Options{.host = setup_.job.store.host,
                                                                    .port = setup_.job.store.port,
-                                                                   .limits = tcp::serverLimits()},
+                                                                   .limits = tcp::serverLimits(),
+                                                                   .key = tcp::storeKey()},
                                          Deadline::after(defaultTimeout()));
 }
 

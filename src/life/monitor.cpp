@@ -103,7 +103,7 @@ class Monitor::Impl {
     Caller(Impl& owner, LocalSocket socket) : owner_(owner), socket_(std::move(socket)) {}
     Caller(const Caller&) = delete;
     Caller& operator=(const Caller&) = delete;
-    ~Caller() { owner_.unwatch(socket_.fd()); }
+    ~Caller() override { owner_.unwatch(socket_.fd()); }
     void onReady(bool /*readable*/, bool /*writable*/) noexcept override {
       owner_.answer(*this);
       owner_.dismiss(socket_.fd());  // destroys this

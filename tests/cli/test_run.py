@@ -30,6 +30,14 @@ def test_ranks_find_each_other() -> None:
     ]
 
 
+@pytest.mark.skipif(not HELLO.exists(), reason=f"{HELLO} has not been built")
+def test_ranks_that_know_a_secret_find_each_other_by_it() -> None:
+    done = launch("-n", "2", str(HELLO), UNISONO_AUTH_SECRET="known to nobody else")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("the ranks add up to 1") == 2
+
+
 def test_the_store_outlives_rank_0(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     script = f'''

@@ -115,7 +115,7 @@ class Harbour::Impl {
     Pier(Impl& owner, Listener listening) : impl(owner), listener(std::move(listening)) {}
     Pier(const Pier&) = delete;
     Pier& operator=(const Pier&) = delete;
-    ~Pier() { impl.unwatch(listener.fds().front()); }
+    ~Pier() override { impl.unwatch(listener.fds().front()); }
     void onReady(bool, bool) noexcept override { impl.accept(listener.fds().front()); }
     Impl& impl;
     Listener listener;
@@ -125,7 +125,7 @@ class Harbour::Impl {
         : impl(owner), guest(std::move(fd), from) {}
     Visit(const Visit&) = delete;
     Visit& operator=(const Visit&) = delete;
-    ~Visit() { impl.unwatch(guest.fd()); }
+    ~Visit() override { impl.unwatch(guest.fd()); }
     void onReady(bool, bool) noexcept override { impl.serve(*this); }  // may destroy this
     Impl& impl;
     Guest guest;
