@@ -31,22 +31,11 @@ std::string absolutePath(const std::string& path) {
        .op = std::string(op)});
 }
 
-/// LIMIT when the key is too long: nobody can set it, so looking or waiting for it is a mistake.
-void requireKey(std::string_view op, std::string_view key) {
+/// The record of a user's value; LIMIT when key or value are too long.
+Record userRecord(std::string_view op, std::string_view key, std::string_view value) {
   if (key.size() + 1 > kMostKeyBytes) {
     refuseSize(op, key, "key", key.size(), kMostKeyBytes - 1);
   }
-}
-
-void requireKeys(std::string_view op, std::span<const std::string> keys) {
-  for (const std::string& key : keys) {
-    requireKey(op, key);
-  }
-}
-
-/// The record of a user's value; LIMIT when key or value are too long.
-Record userRecord(std::string_view op, std::string_view key, std::string_view value) {
-  requireKey(op, key);
   if (value.size() > kMostValueBytes) {
     refuseSize(op, key, "value", value.size(), kMostValueBytes);
   }
@@ -102,7 +91,6 @@ void FileStore::set(std::string_view key, BytesView value) {
 }
 
 Bytes FileStore::get(std::string_view key) {
-  requireKey("get", key);
   const std::string name(key);
   Bytes value;
   impl_->log.runWhenSet("get", {&name, 1}, timeout(),
@@ -148,7 +136,6 @@ std::int64_t FileStore::add(std::string_view key, std::int64_t delta) {
 }
 
 bool FileStore::deleteKey(std::string_view key) {
-  requireKey("delete_key", key);
   bool deleted = false;
   impl_->log.run("delete_key", LockMode::EXCLUSIVE, timeout(), [&](FileLog& log) {
     deleted = log.find(key) != nullptr;
@@ -160,7 +147,6 @@ bool FileStore::deleteKey(std::string_view key) {
 }
 
 std::int64_t FileStore::deletePrefix(std::string_view prefix) {
-  requireKey("delete_prefix", prefix);
   std::vector<Record> change;
   impl_->log.run("delete_prefix", LockMode::EXCLUSIVE, timeout(), [&](FileLog& log) {
     const std::string start = str("/", prefix);
@@ -174,7 +160,6 @@ std::int64_t FileStore::deletePrefix(std::string_view prefix) {
 }
 
 bool FileStore::check(std::span<const std::string> keys) {
-  requireKeys("check", keys);
   bool all = false;
   impl_->log.run("check", LockMode::SHARED, timeout(),
                  [&](FileLog& log) { all = missingOf(keys, log).empty(); });
@@ -182,7 +167,6 @@ bool FileStore::check(std::span<const std::string> keys) {
 }
 
 void FileStore::wait(std::span<const std::string> keys, std::chrono::milliseconds timeout) {
-  requireKeys("wait", keys);
   impl_->log.runWhenSet("wait", keys, timeout, [](FileLog&) {});
 }
 
@@ -212,7 +196,6 @@ void FileStore::append(std::string_view key, BytesView value) {
 }
 
 std::vector<Bytes> FileStore::multiGet(std::span<const std::string> keys) {
-  requireKeys("multi_get", keys);
   std::vector<Bytes> values;
   impl_->log.runWhenSet("multi_get", keys, timeout(), [&](FileLog& log) {
     for (const std::string& key : keys) {

@@ -161,20 +161,6 @@ TEST_P(StoreConformanceTest, TakesKeysUpToTheLimitAndRefusesToWriteLongerOnes) {
   EXPECT_EQ(store.numKeys(), 1 + kind().ownKeys);
 }
 
-TEST_P(StoreConformanceTest, RefusesToLookOrWaitForAKeyThatNobodyCanSet) {
-  const std::vector<std::string> keys = {"there", std::string(8193, 'k')};
-  const std::string& longer = keys[1];
-  store.set("there", "v");
-
-  EXPECT_EQ(reasonOf([&] { store.get(longer); }), Reason::LIMIT);
-  EXPECT_EQ(reasonOf([&] { store.wait(keys); }), Reason::LIMIT);
-  EXPECT_EQ(reasonOf([&] { store.multiGet(keys); }), Reason::LIMIT);
-  EXPECT_EQ(reasonOf([&] { store.check(keys); }), Reason::LIMIT);
-  EXPECT_EQ(reasonOf([&] { store.deleteKey(longer); }), Reason::LIMIT);
-
-  EXPECT_EQ(store.getString("there"), "v");
-}
-
 TEST_P(StoreConformanceTest, RefusesValuesOverTheLimitAndKeepsWhatWasThere) {
   const Bytes longer(8 * 1024 * 1024 + 1, 'v');
   const std::vector<std::string> keys = {"other", "k"};
