@@ -183,7 +183,7 @@ TEST_P(ReactorLoopTest, SurvivesTasksAndTicksThatThrow) {
   EXPECT_GE(ticks, 2);
   EXPECT_THAT(log.lines(), Contains(HasSubstr("task trouble")).Times(1));
   EXPECT_THAT(log.lines(), Contains(HasSubstr("tick trouble")).Times(ticks));
-  EXPECT_THAT(log.lines(), SizeIs(1 + ticks));
+  EXPECT_THAT(log.lines(), SizeIs(static_cast<std::size_t>(1 + ticks)));
 }
 
 TEST_P(ReactorLoopTest, MayBeDestroyedWhileItWatches) {

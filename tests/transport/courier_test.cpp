@@ -375,7 +375,9 @@ TEST(CourierProcessTest, AnotherSecretIsNamed) {
   const Forked other([&] {
     const ScopedEnv secret("UNISONO_AUTH_SECRET", "another secret than yours");
     const MeshRank mine = rankOf(1);
-    shift(*mine.courier, 10);
+    EXPECT_THROW(shift(*mine.courier, 10), DistBackendError);
+    // Refused first, it would be gone before the other is.
+    pauseFor(20s, {.deadline = Deadline::after(20s), .subject = {}});
   });
   const ScopedEnv secret("UNISONO_AUTH_SECRET", "a secret of the parent");
   const MeshRank mine = rankOf(0);
