@@ -168,7 +168,7 @@ TEST_P(ReactorLoopTest, EndsATurnInWhichSomethingWasPosted) {
 TEST_P(ReactorLoopTest, SurvivesTasksAndTicksThatThrow) {
   const test::LogCapture log;
   loop_.post([] { throw std::runtime_error("task trouble"); });
-  int ticks = 0;
+  std::size_t ticks = 0;
   startTicks(Milliseconds(1), [&] {
     if (++ticks == 2) {
       loop_.stop();
@@ -180,10 +180,10 @@ TEST_P(ReactorLoopTest, SurvivesTasksAndTicksThatThrow) {
 
   // In any order: the first tick may be due before the loop comes to its tasks, and another one
   // before it comes to its end.
-  EXPECT_GE(ticks, 2);
+  EXPECT_GE(ticks, 2U);
   EXPECT_THAT(log.lines(), Contains(HasSubstr("task trouble")).Times(1));
   EXPECT_THAT(log.lines(), Contains(HasSubstr("tick trouble")).Times(ticks));
-  EXPECT_THAT(log.lines(), SizeIs(static_cast<std::size_t>(1 + ticks)));
+  EXPECT_THAT(log.lines(), SizeIs(1 + ticks));
 }
 
 TEST_P(ReactorLoopTest, MayBeDestroyedWhileItWatches) {
