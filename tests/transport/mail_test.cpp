@@ -1,6 +1,7 @@
 // What a rank makes of messages that no rank of ours sends. Messages as such: tests/backend.
 #include "transport/shm/mail.hpp"
 
+#include <atomic>
 #include <gmock/gmock.h>
 
 #include "store/expect.hpp"
@@ -22,7 +23,7 @@ class Noted final : public Parcel {
     isOver = true;
     return {};
   }
-  bool isOver = false;
+  std::atomic<bool> isOver{false};  // set last; the mail's own thread may be who drives
   std::exception_ptr failure;
 };
 
