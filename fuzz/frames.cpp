@@ -81,7 +81,7 @@ void meetOne(int rank, const std::string& bytes) {
                                 .group = "fuzz",
                                 .cookie = kCookie,
                                 .timeout = Milliseconds(0)},
-                               somebody());
+                               somebody(), [](int, const Member&) { return std::nullopt; });
     FUZZ_EXPECT(roster.size() == 2);
   } catch (const DistError& error) {
     FUZZ_EXPECT(std::string_view(error.what()).find('\n') == std::string_view::npos);

@@ -32,14 +32,18 @@
 
 #define UNISONO_C_API __attribute__((visibility("default")))
 
+/* In C++ too any number may be in an enumeration, as in one that a newer library has given. */
 #ifdef __cplusplus
+#define UNISONO_AS_INT : int
 extern "C" {
+#else
+#define UNISONO_AS_INT
 #endif
 
 /* --- errors ------------------------------------------------------------------------------- */
 
 /* Why a call failed. The names are the words in brackets in an error's text. */
-typedef enum unisono_status {
+typedef enum unisono_status UNISONO_AS_INT {
   UNISONO_OK = 0,
   UNISONO_PEER_DEAD = 1,        /* a peer's process is gone or dumping core */
   UNISONO_PEER_UNREACHABLE = 2, /* no connection, or it timed out in the network */
@@ -136,7 +140,7 @@ UNISONO_C_API void unisono_group_free(unisono_group* group);
 
 /* --- operations --------------------------------------------------------------------------- */
 
-typedef enum unisono_dtype {
+typedef enum unisono_dtype UNISONO_AS_INT {
   UNISONO_FLOAT32 = 0,
   UNISONO_FLOAT64 = 1,
   UNISONO_FLOAT16 = 2,
@@ -156,7 +160,7 @@ typedef enum unisono_dtype {
   UNISONO_COMPLEX128 = 16
 } unisono_dtype;
 
-typedef enum unisono_op {
+typedef enum unisono_op UNISONO_AS_INT {
   UNISONO_SUM = 0,
   UNISONO_AVG = 1, /* the sum divided by the number of ranks, once */
   UNISONO_PRODUCT = 2,
