@@ -57,7 +57,7 @@ std::string onWire(const MailHead& head, std::size_t payload = 0) {
 void drive(Mail& mail, const Letter& until) {
   static_cast<void>(test::eventually(
       [&] {
-        mail.help(until, systemClock().now() + 20ms);
+        mail.help(until, systemClock().now() + 1s);
         return until.isOver.load();
       },
       30s));
