@@ -18,6 +18,7 @@
 #include "base/wait.hpp"
 #include "net/net_support.hpp"
 #include "store/expect.hpp"
+#include "support/forked.hpp"
 #include "support/support.hpp"
 #include "support/thread_world.hpp"
 #include "transport/shm/registered_memory.hpp"
@@ -38,31 +39,13 @@ FormOptions options(const StorePtr& store, int rank, int size) {
 }
 
 /// A process that may be stopped; killed at the end.
-class Child {
+class Child : public test::Forked {
  public:
-  explicit Child(const std::function<void()>& body) : pid_(::fork()) {
-    if (pid_ == 0) {
-      try {
-        body();
-      } catch (const std::exception&) {
-        ::_exit(1);
-      }
-      ::_exit(0);
-    }
-  }
-  ~Child() {
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
+  using Forked::Forked;
   void stop() const {
-    ::kill(pid_, SIGSTOP);
-    ::waitpid(pid_, nullptr, WUNTRACED);
+    ::kill(pid(), SIGSTOP);
+    ::waitpid(pid(), nullptr, WUNTRACED);
   }
-
- private:
-  const pid_t pid_;
 };
 
 RootRecord refusal(const std::string& why) {
