@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <utility>
 
+#include "base/spin.hpp"
 #include "base/str.hpp"
 #include "base/wait.hpp"
 #include "life/blame.hpp"
@@ -69,6 +70,7 @@ Courier::Courier(Mesh& mesh, int cores, Describe describe)
     : Communicator(mesh.rank(), mesh.size()),
       mesh_(mesh),
       policy_(mesh.ranksHere(), cores),
+      trying_(spinTime(kTrying)),
       describe_(describe) {}
 
 void Courier::open(const Call& call) {
@@ -269,7 +271,7 @@ void Courier::take(Receiving& receiving, std::size_t bytes) {
 void Courier::waitForMore() {
   const auto moved = [this] { return moveAll(); };
   if (!policy_.isCrowded()) {
-    const TimePoint until = systemClock().now() + kTrying;
+    const TimePoint until = systemClock().now() + trying_;
     do {
       if (moved()) {
         return;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <list>
 #include <optional>
 #include <string>
@@ -81,6 +82,7 @@ class Courier final : public Communicator {
 
   Mesh& mesh_;
   const WaitPolicy policy_;
+  const std::chrono::microseconds trying_;
   const Describe describe_;
   std::uint64_t seq_ = 0;
   Call call_;
