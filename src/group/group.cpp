@@ -46,7 +46,13 @@ std::string Group::name() const {
   return group_->groupName();
 }
 
-WorkPtr Group::run(CollectiveArgs&& args, const CallOptions& options) {
+WorkPtr Group::run(OpType type, TensorList&& inputs, TensorList&& outputs,
+                   const CallOptions& options, int peer) {
+  CollectiveArgs args;  // member by member: of a list in braces, all bytes would be cleared first
+  args.type = type;
+  args.inputs = std::move(inputs);
+  args.outputs = std::move(outputs);
+  args.peer = peer;
   args.reduceOp = options.op;
   args.root = isRooted(args.type) ? options.root : -1;
   args.tag = options.tag;
@@ -72,7 +78,7 @@ WorkPtr Group::run(CollectiveArgs&& args, const CallOptions& options) {
 }
 
 WorkPtr Group::barrier(const CallOptions& options) {
-  return run({.type = OpType::BARRIER}, options);
+  return run(OpType::BARRIER, {}, {}, options);
 }
 
 void Group::monitoredBarrier(const CallOptions& options, bool waitAllRanks) {

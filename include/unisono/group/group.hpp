@@ -82,86 +82,73 @@ class UNISONO_API Group {
   /// Everybody gets the reduction of all, in place.
   template <typename T>
   WorkPtr allReduce(T&& values, const CallOptions& options = {}) {
-    return run({.type = OpType::ALLREDUCE, .outputs = detail::viewOf(values)}, options);
+    return run(OpType::ALLREDUCE, {}, detail::viewOf(values), options);
   }
   /// The root gets it; the others' values stay as they are.
   template <typename T>
   WorkPtr reduce(T&& values, const CallOptions& options = {}) {
-    return run({.type = OpType::REDUCE, .outputs = detail::viewOf(values)}, options);
+    return run(OpType::REDUCE, {}, detail::viewOf(values), options);
   }
   /// Everybody gets the root's values.
   template <typename T>
   WorkPtr broadcast(T&& values, const CallOptions& options = {}) {
-    return run({.type = OpType::BROADCAST, .outputs = detail::viewOf(values)}, options);
+    return run(OpType::BROADCAST, {}, detail::viewOf(values), options);
   }
   /// Everybody gets the values of all, by rank; `all` has size() times as many elements.
   template <typename In, typename Out>
   requires(!detail::Tensors<Out>) WorkPtr
       allGather(const In& mine, Out&& all, const CallOptions& options = {}) {
-    return run({.type = OpType::ALLGATHER_BASE,
-                .inputs = detail::viewOf(mine),
-                .outputs = detail::viewOf(all)},
-               options);
+    return run(OpType::ALLGATHER_BASE, detail::viewOf(mine), detail::viewOf(all), options);
   }
   /// The same into one tensor for each rank, as large as what that rank gives.
   template <typename In>
   WorkPtr allGather(const In& mine, const std::vector<Tensor>& all,
                     const CallOptions& options = {}) {
-    return run({.type = OpType::ALLGATHER, .inputs = detail::viewOf(mine), .outputs = all},
-               options);
+    return run(OpType::ALLGATHER, detail::viewOf(mine), all, options);
   }
   /// Rank r gets part r of the reduction; `all` has size() times as many elements as `part`.
   template <typename In, typename Out>
   requires(!detail::Tensors<In>) WorkPtr
       reduceScatter(const In& all, Out&& part, const CallOptions& options = {}) {
-    return run({.type = OpType::REDUCE_SCATTER_BASE,
-                .inputs = detail::viewOf(all),
-                .outputs = detail::viewOf(part)},
-               options);
+    return run(OpType::REDUCE_SCATTER_BASE, detail::viewOf(all), detail::viewOf(part), options);
   }
   /// Rank r gets the reduction of everybody's tensor r, of which each may have its own size.
   template <typename Out>
   WorkPtr reduceScatter(const std::vector<Tensor>& all, Out&& part,
                         const CallOptions& options = {}) {
-    return run({.type = OpType::REDUCE_SCATTER, .inputs = all, .outputs = detail::viewOf(part)},
-               options);
+    return run(OpType::REDUCE_SCATTER, all, detail::viewOf(part), options);
   }
   /// Rank r gets part r of everybody's `give`, by rank.
   template <typename In, typename Out>
   requires(!detail::Tensors<In>) WorkPtr
       allToAll(const In& give, Out&& take, const CallOptions& options = {}) {
-    return run({.type = OpType::ALLTOALL_BASE,
-                .inputs = detail::viewOf(give),
-                .outputs = detail::viewOf(take)},
-               options);
+    return run(OpType::ALLTOALL_BASE, detail::viewOf(give), detail::viewOf(take), options);
   }
   /// Rank r gets tensor r of everybody's list, into a list by rank; sizes may differ.
   WorkPtr allToAll(const std::vector<Tensor>& give, const std::vector<Tensor>& take,
                    const CallOptions& options = {}) {
-    return run({.type = OpType::ALLTOALL, .inputs = give, .outputs = take}, options);
+    return run(OpType::ALLTOALL, give, take, options);
   }
   /// The root gets the values of all, into one tensor for each rank; the others give an empty list.
   template <typename In>
   WorkPtr gather(const In& mine, const std::vector<Tensor>& all, const CallOptions& options = {}) {
-    return run({.type = OpType::GATHER, .inputs = detail::viewOf(mine), .outputs = all}, options);
+    return run(OpType::GATHER, detail::viewOf(mine), all, options);
   }
   /// Rank r gets tensor r of the root's list; the others give an empty one.
   template <typename Out>
   WorkPtr scatter(const std::vector<Tensor>& all, Out&& mine, const CallOptions& options = {}) {
-    return run({.type = OpType::SCATTER, .inputs = all, .outputs = detail::viewOf(mine)}, options);
+    return run(OpType::SCATTER, all, detail::viewOf(mine), options);
   }
   /// To rank `to`, which receives as many with the same tag; done when `values` may change again.
   template <typename T>
   WorkPtr send(const T& values, int to, const CallOptions& options = {}) {
-    return run({.type = OpType::SEND, .peer = to, .inputs = detail::viewOf(values)}, options);
+    return run(OpType::SEND, detail::viewOf(values), {}, options, to);
   }
   /// From rank `from`, or from whoever sends first: Work::sourceRank() tells who it was.
   template <typename T>
   WorkPtr recv(T&& values, std::optional<int> from, const CallOptions& options = {}) {
-    return run({.type = from ? OpType::RECV : OpType::RECVANYSOURCE,
-                .peer = from.value_or(-1),
-                .outputs = detail::viewOf(values)},
-               options);
+    return run(from ? OpType::RECV : OpType::RECVANYSOURCE, {}, detail::viewOf(values), options,
+               from.value_or(-1));
   }
   /// Returns when everybody has called it.
   WorkPtr barrier(const CallOptions& options = {});
@@ -196,7 +183,8 @@ class UNISONO_API Group {
 
  private:
   /// The call that `args` begins and `options` completes.
-  WorkPtr run(CollectiveArgs&& args, const CallOptions& options);
+  WorkPtr run(OpType type, TensorList&& inputs, TensorList&& outputs, const CallOptions& options,
+              int peer = -1);
 
   std::shared_ptr<ProcessGroup> group_;
 };

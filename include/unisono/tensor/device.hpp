@@ -9,13 +9,15 @@
 
 namespace unisono {
 
-enum class DeviceType : std::uint8_t { CPU, CUDA, XPU, META };
+enum class DeviceType : std::int16_t { CPU, CUDA, XPU, META };
 inline constexpr int kDeviceTypeCount = 4;
 
 /// "cpu", "cuda", …
 UNISONO_API std::string_view name(DeviceType type) noexcept;
 
-struct Device {
+// Without gaps, and aligned as a whole: it is then written in one piece, so that it can be read in
+// one piece at once. Tensors are moved on the way of every collective.
+struct alignas(4) Device {
   DeviceType type = DeviceType::CPU;
   std::int16_t index = -1;  // -1: the current one
 
