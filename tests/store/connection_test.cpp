@@ -36,7 +36,7 @@ TEST(ConnectionTest, PutsAValueTogetherFromVeryManyPieces) {
       std::string(reinterpret_cast<const char*>(&size), sizeof size) + value + "!";
   const std::jthread sender([&] { sendInPieces(pair.far, sent); });
   Connection connection(std::move(pair.near), "the test");
-  const Call call("get", {}, 20s);
+  const Call call("get", {}, 100s);
 
   EXPECT_TRUE(connection.blob(call) == value);
   EXPECT_EQ(connection.byte(call), '!');
