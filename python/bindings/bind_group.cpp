@@ -62,10 +62,8 @@ OpType operationNamed(std::string_view wanted) {
   throw nb::value_error(str("there is no operation ", wanted).c_str());
 }
 
-ReduceOp reductionNamed(nb::handle op) {
-  if (PyUnicode_Check(op.ptr()) == 0) {
-    refuseType("op", "a str", op);
-  }
+/// By its name, in lower or upper case.
+RedOpType reductionNamed(nb::handle op) {
   const std::string wanted = Text(TextArg{op}, "op").string();
   std::string upper = wanted;
   std::transform(upper.begin(), upper.end(), upper.begin(),
@@ -77,7 +75,20 @@ ReduceOp reductionNamed(nb::handle op) {
   }
   throw UsageError({.reason = Reason::USAGE,
                     .what = str("op '", wanted, "' is not known"),
-                    .hint = "one of sum, avg, product, min, max, band, bor, bxor"});
+                    .hint = "one of sum, avg, product, min, max, band, bor, bxor, or what "
+                            "unisono.premul_sum(factor) gives"});
+}
+
+/// By its name, or as ("premul_sum", factor).
+ReduceOp toReduction(nb::handle op) {
+  if (PyUnicode_Check(op.ptr()) != 0) {
+    return reductionNamed(op);
+  }
+  if (PyTuple_Check(op.ptr()) != 0 && PyTuple_GET_SIZE(op.ptr()) == 2 &&
+      nb::str("premul_sum").equal(op[0])) {
+    return ReduceOp::preMulSum(nb::cast<double>(op[1]));
+  }
+  refuseType("op", "a str", op);
 }
 
 /// Of an operation; below 0 that of its group.
@@ -125,7 +136,7 @@ std::unique_ptr<WorkHandle> submit(const GroupHandle& self, const std::string& o
   std::vector<std::shared_ptr<const void>> kept;
   CollectiveArgs args{.type = operationNamed(operation),
                       .asyncOp = details.async,
-                      .reduceOp = reductionNamed(details.op)};
+                      .reduceOp = toReduction(details.op)};
   args.root = isRooted(args.type) ? toInt(details.root, "root") : -1;
   args.peer = toInt(details.peer, "the other rank");
   args.tag = toInt(details.tag, "tag");
@@ -142,6 +153,17 @@ std::unique_ptr<WorkHandle> submit(const GroupHandle& self, const std::string& o
     return begun;
   });
   return std::make_unique<WorkHandle>(std::move(work), std::move(kept));
+}
+
+std::vector<std::vector<int>> toLists(nb::handle lists) {
+  std::vector<std::vector<int>> all;
+  for (const nb::handle list : nb::borrow<nb::sequence>(lists)) {
+    std::vector<int>& ranks = all.emplace_back();
+    for (const nb::handle rank : nb::borrow<nb::sequence>(list)) {
+      ranks.push_back(toInt(rank, "a rank"));
+    }
+  }
+  return all;
 }
 
 std::unique_ptr<GroupHandle> handleOf(std::optional<Group> group) {
@@ -164,8 +186,8 @@ void bindOperations(nb::class_<GroupHandle>& type) {
           nb::arg("async_op"), nb::arg("milliseconds"), nb::arg("input_splits"),
           nb::arg("output_splits"),
           nb::sig("def submit(self, operation: str, inputs: collections.abc.Sequence[object], "
-                  "outputs: collections.abc.Sequence[object], op: str, root: int, peer: "
-                  "int, tag: int, "
+                  "outputs: collections.abc.Sequence[object], op: object, root: int, "
+                  "peer: int, tag: int, "
                   "async_op: bool, milliseconds: int, input_splits: collections.abc.Sequence[int], "
                   "output_splits: collections.abc.Sequence[int]) -> Work"),
           "Starts an operation, and waits for it unless `async_op`.")
@@ -192,17 +214,31 @@ void bindMaking(nb::class_<GroupHandle>& type) {
           nb::arg("color").none(), nb::sig("def split(self, color: int | None) -> Group | None"),
           "A group of those who give the same color; None for who gives none.")
       .def(
-          "new_group",
-          [](Self self, nb::sequence ranks) {
+          "split_group",
+          [](Self self, nb::sequence lists, std::int64_t milliseconds, const std::string& desc,
+             bool sortRanks) {
             Group group = self.get();
-            std::vector<int> members;
-            for (const nb::handle rank : ranks) {
-              members.push_back(toInt(rank, "a rank"));
+            NewGroupOptions options{.desc = desc, .sortRanks = sortRanks};
+            if (milliseconds >= 0) {
+              options.timeout = std::chrono::milliseconds(milliseconds);
             }
-            return handleOf(withoutLock([&] { return group.newGroup(members); }));
+            const std::vector<std::vector<int>> all = toLists(lists);
+            return handleOf(withoutLock([&] {
+              return all.size() == 1 ? group.newGroup(all[0], options)
+                                     : group.splitGroup(all, options);
+            }));
           },
-          nb::arg("ranks"), nb::sig("def new_group(self, ranks: list[int]) -> Group | None"),
-          "A group of `ranks`; None for those outside.")
+          nb::arg("lists"), nb::arg("milliseconds"), nb::arg("desc"), nb::arg("sort_ranks"),
+          nb::sig("def split_group(self, lists: collections.abc.Sequence[list[int]], "
+                  "milliseconds: int, desc: str, sort_ranks: bool) -> Group | None"),
+          "The group, one for each list of ranks, that this one is in, or None.")
+      .def(
+          "set_timeout",
+          [](Self self, std::int64_t milliseconds) {
+            const Group group = self.get();
+            group.processGroup().setTimeout(std::chrono::milliseconds(milliseconds));
+          },
+          nb::arg("milliseconds"), "Sets how long operations may take that have no timeout.")
       .def(
           "close",
           [](GroupHandle& self) {

@@ -15,12 +15,17 @@ from unisono._core import version as __version__
 TYPE_CHECKING = False  # for type checkers only; typing itself takes milliseconds to import
 if TYPE_CHECKING:
     from unisono import distributed, testing
-    from unisono._group import Group, init
+    from unisono._group import Group, init, premul_sum
     from unisono._work import Work
 
-__all__ = ["Group", "Work", "__version__", "distributed", "init", "testing"]
+__all__ = ["Group", "Work", "__version__", "distributed", "init", "premul_sum", "testing"]
 
-_HOMES = {"Group": "unisono._group", "Work": "unisono._work", "init": "unisono._group"}
+_HOMES = {
+    "Group": "unisono._group",
+    "Work": "unisono._work",
+    "init": "unisono._group",
+    "premul_sum": "unisono._group",
+}
 
 
 def __getattr__(name: str) -> object:

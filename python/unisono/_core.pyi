@@ -179,7 +179,7 @@ class Group:
     def name(self) -> str:
         """The name of the group."""
 
-    def submit(self, operation: str, inputs: Sequence[object], outputs: Sequence[object], op: str, root: int, peer: int, tag: int, async_op: bool, milliseconds: int, input_splits: Sequence[int], output_splits: Sequence[int]) -> Work:
+    def submit(self, operation: str, inputs: Sequence[object], outputs: Sequence[object], op: object, root: int, peer: int, tag: int, async_op: bool, milliseconds: int, input_splits: Sequence[int], output_splits: Sequence[int]) -> Work:
         """Starts an operation, and waits for it unless `async_op`."""
 
     def monitored_barrier(self, milliseconds: int, wait_all_ranks: bool) -> None:
@@ -188,8 +188,11 @@ class Group:
     def split(self, color: int | None) -> Group | None:
         """A group of those who give the same color; None for who gives none."""
 
-    def new_group(self, ranks: list[int]) -> Group | None:
-        """A group of `ranks`; None for those outside."""
+    def split_group(self, lists: Sequence[list[int]], milliseconds: int, desc: str, sort_ranks: bool) -> Group | None:
+        """The group, one for each list of ranks, that this one is in, or None."""
+
+    def set_timeout(self, milliseconds: int) -> None:
+        """Sets how long operations may take that have no timeout."""
 
     def close(self) -> None:
         """Ends it in order: waits for operations under way."""

@@ -20,6 +20,13 @@ from unisono._work import Work, milliseconds
 Timeout = timedelta | float | None
 Result = Any
 """What an operation gives; with async_op=True a Work, whose result() gives it."""
+Reduction = str | tuple[str, float]
+"""sum, avg, product, min, max, band, bor, bxor, or what premul_sum() gives."""
+
+
+def premul_sum(factor: float) -> Reduction:
+    """The reduction that multiplies each contribution by its rank's factor, and adds them."""
+    return ("premul_sum", float(factor))
 
 
 class Group:
@@ -77,7 +84,12 @@ class Group:
         self._core.leave()
 
     def all_reduce(
-        self, array: Array, op: str = "sum", *, async_op: bool = False, timeout: Timeout = None
+        self,
+        array: Array,
+        op: Reduction = "sum",
+        *,
+        async_op: bool = False,
+        timeout: Timeout = None,
     ) -> Result:
         """Everybody gets the reduction of all, in place."""
         return self._run("all_reduce", array, (), (array,), async_op, timeout, op=op)
@@ -96,7 +108,7 @@ class Group:
         self,
         array: Array,
         root: int = 0,
-        op: str = "sum",
+        op: Reduction = "sum",
         *,
         async_op: bool = False,
         timeout: Timeout = None,
@@ -184,7 +196,7 @@ class Group:
         self,
         arrays: Sequence[Array],
         output: Array | None = None,
-        op: str = "sum",
+        op: Reduction = "sum",
         *,
         async_op: bool = False,
         timeout: Timeout = None,
@@ -209,7 +221,7 @@ class Group:
         self,
         array: Array,
         output: Array | None = None,
-        op: str = "sum",
+        op: Reduction = "sum",
         *,
         async_op: bool = False,
         timeout: Timeout = None,
@@ -368,7 +380,7 @@ class Group:
 
     def new_group(self, ranks: Sequence[int]) -> Group | None:
         """A group of `ranks` of this one. Every rank calls it; those outside get None."""
-        core = self._core.new_group(list(ranks))
+        core = self._core.split_group([list(ranks)], -1, "", True)
         return None if core is None else Group(core)
 
     def _check_list(self, arrays: Sequence[Array]) -> None:
@@ -384,7 +396,7 @@ class Group:
         async_op: bool,
         timeout: Timeout,
         *,
-        op: str = "sum",
+        op: Reduction = "sum",
         root: int = -1,
         input_splits: Sequence[int] = (),
         output_splits: Sequence[int] = (),

@@ -267,6 +267,17 @@ def test_tensors_that_are_not_what_their_memory_says_are_refused() -> None:
 
 
 @pytest.mark.usefixtures("bare")
+def test_a_premultiplied_sum_takes_the_factor_of_each_rank() -> None:
+    def reduce(world: unisono.Group) -> list[float]:
+        values = np.array([1.0, 10.0])
+        world.all_reduce(values, op=unisono.premul_sum(world.rank + 0.5))
+        found: list[float] = values.tolist()
+        return found
+
+    with local_world(2) as worlds:
+        assert worlds.run(reduce) == [[2.0, 20.0]] * 2
+
+
 def test_an_unknown_reduction_is_refused_with_those_there_are() -> None:
     with unisono.init() as world, pytest.raises(dist.UsageError, match="one of sum, avg"):
         world.all_reduce(np.zeros(1), op="mean")
