@@ -7,9 +7,11 @@
 #include <filesystem>
 #include <fstream>
 #include <netinet/in.h>
+#include <optional>
 #include <sstream>
 #include <string_view>
 #include <system_error>
+#include <unistd.h>
 #include <unordered_set>
 
 #include "base/str.hpp"
@@ -78,6 +80,29 @@ void findRivals(const char* file, const SocketAddress& address, Rivals& rivals) 
   }
 }
 
+/// The user of the socket at `local` that is connected to `remote`; nothing when no process has it.
+std::optional<uid_t> userOf(std::istream& table, const SocketAddress& local,
+                            const SocketAddress& remote) {
+  const std::string near = str(procHex(local), ":", upperHex(local.port()));
+  const std::string far = str(procHex(remote), ":", upperHex(remote.port()));
+  std::string line;
+  while (std::getline(table, line)) {
+    if (line.find(near) == std::string::npos) {
+      continue;
+    }
+    std::string slot, ours, theirs, state, queues, timer, retries, timeout, inode;
+    uid_t uid = 0;
+    std::istringstream(line) >> slot >> ours >> theirs >> state >> queues >> timer >> retries >>
+        uid >> timeout >> inode;
+    // One of IPv4 may be written as an address of IPv6, with more in front. A socket that has been
+    // closed has no inode, and the user 0 whoever had it.
+    if (ours.ends_with(near) && theirs.ends_with(far) && inode != "0") {
+      return uid;
+    }
+  }
+  return std::nullopt;
+}
+
 bool hasOpen(const fs::path& process, const std::unordered_set<std::string>& links) {
   std::error_code ignored;
   for (fs::directory_iterator entry(process / "fd", ignored), end; entry != end;
@@ -117,6 +142,25 @@ std::string portOwner(const SocketAddress& address) noexcept {
     // Only a remark in an error that is reported anyway.
   }
   return "";
+}
+
+bool isOfAnotherUser(int fd) noexcept {
+  try {
+    const SocketAddress here = SocketAddress::localOf(fd);
+    const SocketAddress there = SocketAddress::peerOf(fd);
+    for (const char* file : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+      std::ifstream table(file);
+      if (!table && here.family() == (std::string_view(file).ends_with('6') ? AF_INET6 : AF_INET)) {
+        return false;
+      }
+      if (const std::optional<uid_t> user = userOf(table, there, here)) {
+        return *user != 0 && *user != ::geteuid();
+      }
+    }
+  } catch (const std::exception&) {
+    // No memory: nobody is let in whom nothing is known about.
+  }
+  return true;
 }
 
 }  // namespace unisono

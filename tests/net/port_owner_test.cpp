@@ -45,5 +45,24 @@ TEST(PortOwnerTest, SaysNothingAboutAFreePort) {
   EXPECT_EQ(portOwner(SocketAddress()), "");
 }
 
+TEST(PortOwnerTest, KnowsAConnectionOfThisUser) {
+  for (const char* host : {"127.0.0.1", "::1"}) {
+    const Listener listener = test::listenOn(host);
+    const Socket client = connectTo(host, listener.port(), test::soon(), Milliseconds(20'000));
+    const AcceptResult server = acceptOne(listener.fds().front());
+
+    EXPECT_FALSE(isOfAnotherUser(server.fd.get())) << host;
+  }
+}
+
+TEST(PortOwnerTest, TakesWhoHasLeftForAnotherUser) {
+  const Listener listener = test::listenOn("127.0.0.1");
+  Socket client = connectTo("127.0.0.1", listener.port(), test::soon(), Milliseconds(20'000));
+  const AcceptResult server = acceptOne(listener.fds().front());
+  client = Socket();
+
+  EXPECT_TRUE(isOfAnotherUser(server.fd.get()));
+}
+
 }  // namespace
 }  // namespace unisono
