@@ -24,12 +24,19 @@ PATIENCE = 30.0
 
 NEEDS_PROGRAM = pytest.mark.skipif(not PROGRAM.exists(), reason=f"{PROGRAM} has not been built")
 
-# What would name a store to the program; tests say themselves which one they mean.
-NAMES_A_STORE = ("UNISONO_STORE", "MASTER_ADDR", "MASTER_PORT")
+# What a launcher around the tests, or somebody who runs them, might have set.
+FOREIGN = (
+    *("UNISONO_STORE", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"),
+    *("UNISONO_AUTH_SECRET", "UNISONO_AUTH_SECRET_FILE", "OMP_NUM_THREADS", "TMPDIR"),
+)
 
 
 def environment(**more: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in NAMES_A_STORE}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in FOREIGN and not name.startswith(("PET_", "TORCH"))
+    }
     return {**kept, **more}
 
 
@@ -49,14 +56,19 @@ def is_gone(pid: int) -> bool:
         return True
 
 
-def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return run_for(PATIENCE, *arguments, **env)
+def run(
+    *arguments: str, inside: tuple[str, ...] = (), **env: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs the program to its end; `inside` goes before it, as of a program that starts others."""
+    return run_for(PATIENCE, *arguments, inside=inside, **env)
 
 
-def run_for(patience: float, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+def run_for(
+    patience: float, *arguments: str, inside: tuple[str, ...] = (), **env: str
+) -> subprocess.CompletedProcess[str]:
     """The same, for something that may take longer."""
     return subprocess.run(
-        [str(PROGRAM), *arguments],
+        [*inside, str(PROGRAM), *arguments],
         capture_output=True,
         text=True,
         timeout=patience,
@@ -64,6 +76,25 @@ def run_for(patience: float, *arguments: str, **env: str) -> subprocess.Complete
         stdin=subprocess.DEVNULL,
         check=False,
     )
+
+
+@contextmanager
+def started(
+    *arguments: str, inside: tuple[str, ...] = (), **env: str
+) -> Iterator[subprocess.Popen[str]]:
+    """The program as it goes on by itself; killed in the end, if it has not ended."""
+    with subprocess.Popen(
+        [*inside, str(PROGRAM), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        env=environment(**env),
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @contextmanager
@@ -116,17 +147,15 @@ class Client:
     @contextmanager
     def started(self, verb: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         """A verb that goes on by itself."""
-        with subprocess.Popen(
-            self.command(verb, *arguments),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment(),
-        ) as process:
-            try:
-                yield process
-            finally:
-                process.kill()
+        with started(*self.command(verb, *arguments)[1:]) as process:
+            yield process
+
+
+def secret_file(path: Path, content: str) -> str:
+    """A secret that nobody else can read."""
+    path.write_text(content + "\n")
+    path.chmod(0o600)
+    return str(path)
 
 
 def assert_one_line(result: subprocess.CompletedProcess[str], code: int) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.launching import launch, launched, launcher_environment, shell
-from tests.cli.program import NEEDS_PROGRAM, PATIENCE, PROGRAM, assert_one_line
+from tests.cli.launching import launch, launched, shell
+from tests.cli.program import NEEDS_PROGRAM, PATIENCE, PROGRAM, assert_one_line, environment
 
 pytestmark = NEEDS_PROGRAM
 
@@ -101,7 +101,7 @@ def test_only_rank_0_reads_what_is_given() -> None:
         input=b"given\n",
         stdout=subprocess.PIPE,
         timeout=PATIENCE,
-        env=launcher_environment(),
+        env=environment(),
         check=True,
     )
 
@@ -133,7 +133,7 @@ sys.stdout.buffer.write(bytes(range(256)) + b"\\0" * 5000 + b"x" * 3_000_000 + b
         [str(PROGRAM), "run", "--prefix", "none", sys.executable, "-c", script],
         stdout=subprocess.PIPE,
         timeout=PATIENCE,
-        env=launcher_environment(),
+        env=environment(),
         check=True,
     )
 

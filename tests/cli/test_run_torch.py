@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.launching import launch, launcher_environment
-from tests.cli.program import NEEDS_PROGRAM, PROGRAM
+from tests.cli.launching import launch
+from tests.cli.program import NEEDS_PROGRAM, PROGRAM, environment
 
 pytest.importorskip("torch")
 pytestmark = NEEDS_PROGRAM
@@ -60,7 +60,7 @@ def test_the_environment_is_the_same(tmp_path: Path, options: tuple[str, ...]) -
 
     subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", *words],
-        env=launcher_environment(),
+        env=environment(),
         capture_output=True,
         timeout=TORCH_PATIENCE,
         check=True,
@@ -97,7 +97,7 @@ dist.destroy_process_group()
 """)
     done = subprocess.run(
         [str(PROGRAM), "run", "-n", "2", str(script)],
-        env=launcher_environment(PYTHON_EXEC=sys.executable),
+        env=environment(PYTHON_EXEC=sys.executable),
         capture_output=True,
         text=True,
         timeout=TORCH_PATIENCE,

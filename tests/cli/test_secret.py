@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import NEEDS_PROGRAM, assert_one_line, run, serving
+from tests.cli.program import NEEDS_PROGRAM, assert_one_line, run, secret_file, serving
 
 pytestmark = NEEDS_PROGRAM
 
@@ -17,12 +17,6 @@ SECRET = "known to nobody else"
 @pytest.fixture
 def secret(tmp_path: Path) -> str:
     return secret_file(tmp_path / "secret", SECRET)
-
-
-def secret_file(path: Path, content: str) -> str:
-    path.write_text(content + "\n")
-    path.chmod(0o600)
-    return str(path)
 
 
 @pytest.mark.parametrize("loop", ["libuv", "poll"])
