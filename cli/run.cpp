@@ -185,9 +185,11 @@ launch::Job jobOf(const RunArgs& args, const std::vector<std::string>& words) {
 }
 
 void printPlan(const launch::Job& job) {
+  const launch::Places places{
+      .master = job.store, .store = job.store, .secretFile = {}, .ownAddress = {}};
   nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
   for (int localRank = 0; localRank < job.workers; ++localRank) {
-    launch::Variables variables = launch::variablesOf(job, localRank, 0, job.store, "");
+    launch::Variables variables = launch::variablesOf(job, localRank, 0, places, "");
     variables.erase("TORCHELASTIC_ERROR_FILE");  // its folder has not been made
     ranks.push_back({{"rank", job.rankOf(localRank)}, {"environment", variables}});
   }

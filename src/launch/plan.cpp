@@ -110,7 +110,7 @@ std::vector<unsigned> parseStreams(std::string_view option, std::string_view tex
   return streams;
 }
 
-Variables variablesOf(const Job& job, int localRank, int attempt, const HostPort& store,
+Variables variablesOf(const Job& job, int localRank, int attempt, const Places& places,
                       const std::string& errorFile) {
   const std::string rank = str(job.rankOf(localRank));
   const std::string world = str(job.worldSize());
@@ -124,16 +124,24 @@ Variables variablesOf(const Job& job, int localRank, int attempt, const HostPort
       {"ROLE_NAME", job.role},
       {"ROLE_RANK", rank},
       {"ROLE_WORLD_SIZE", world},
-      {"MASTER_ADDR", store.host},
-      {"MASTER_PORT", str(store.port)},
+      {"MASTER_ADDR", places.master.host},
+      {"MASTER_PORT", str(places.master.port)},
       {"TORCHELASTIC_RESTART_COUNT", str(attempt)},
       {"TORCHELASTIC_MAX_RESTARTS", str(job.maxRestarts)},
       {"TORCHELASTIC_RUN_ID", job.runId},
       {"TORCHELASTIC_USE_AGENT_STORE", "True"},  // rank 0 is a client as all others
       {"TORCHELASTIC_ERROR_FILE", errorFile},
       {"TORCHELASTIC_SIGNALS_TO_HANDLE", job.signals},
-      {"UNISONO_STORE", str("tcp://", store.text())},
+      {"UNISONO_STORE", str("tcp://", places.store.text())},
   };
+  if (!places.secretFile.empty()) {
+    variables.emplace("UNISONO_AUTH_SECRET_FILE", places.secretFile);
+  }
+  // The store that they know is on loopback: it does not lead them to their own address.
+  if (!places.ownAddress.empty() && std::getenv("UNISONO_HOST_ADDR") == nullptr &&
+      std::getenv("UNISONO_IFNAME") == nullptr) {
+    variables.emplace("UNISONO_HOST_ADDR", places.ownAddress);
+  }
   if (std::getenv("TORCH_NCCL_ASYNC_ERROR_HANDLING") == nullptr) {
     variables.emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   }

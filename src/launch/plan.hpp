@@ -33,6 +33,7 @@ struct Job {
   std::string runId;
   std::string signals;  // as in SIGTERM,SIGINT
   HostPort store;       // of node 0; port 0: one that is free
+  std::string bind;     // where it listens instead; empty: there
   std::vector<std::string> command;
   std::vector<unsigned> redirects;  // by local rank: to a file instead of the console
   std::vector<unsigned> tee;        // by local rank: to a file and the console
@@ -43,8 +44,16 @@ struct Job {
 
 using Variables = std::map<std::string, std::string, std::less<>>;
 
-/// The variables that a rank gets beside those of the launcher. `store` is where it is by now.
-Variables variablesOf(const Job& job, int localRank, int attempt, const HostPort& store,
+/// Where the ranks of this node find what they need.
+struct Places {
+  HostPort master;         // where they reach the store, PyTorch's clients as well
+  HostPort store;          // the store itself, for who knows the secret
+  std::string secretFile;  // empty: they have the secret of the launcher, or none
+  std::string ownAddress;  // of this node, for ranks of others; empty: they find it
+};
+
+/// The variables that a rank gets beside those of the launcher.
+Variables variablesOf(const Job& job, int localRank, int attempt, const Places& places,
                       const std::string& errorFile);
 
 /// "NAME=value" for all of `base` and `more`; of two with one name that of `more`.

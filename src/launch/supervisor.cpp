@@ -10,12 +10,10 @@
 #include "base/str.hpp"
 #include "launch/channel.hpp"
 #include "launch/guardian.hpp"
+#include "launch/meeting.hpp"
 #include "launch/outlet.hpp"
 #include "launch/signals.hpp"
 #include "launch/worker.hpp"
-#include "store/common.hpp"
-#include "store/tcp/entrance.hpp"
-#include "store/tcp/server.hpp"
 
 namespace unisono::launch {
 namespace {
@@ -81,8 +79,9 @@ Supervisor::Supervisor(Setup setup)
       folder_(setup_.logFolder, setup_.job.runId,
               setup_.keepLogs ? Folder::Fate::KEPT : Folder::Fate::REMOVED),
       reactor_(makePollReactor()),  // which takes files, too; there are few descriptors
-      guardian_(std::make_unique<Guardian>()) {
-  serve();  // while Ctrl-C still ends it: it may ask for addresses
+      guardian_(std::make_unique<Guardian>()),
+      // While Ctrl-C still ends it: it may ask for addresses, and wait for another node.
+      meeting_(std::make_unique<Meeting>(setup_.job, folder_.path())) {
   signals_ = std::make_unique<Signals>(setup_.signals);
   signalWatcher_ = std::make_unique<SignalWatcher>(*this);
   output_ = std::make_unique<Outlet>(*reactor_, STDOUT_FILENO);
@@ -101,19 +100,6 @@ void Supervisor::say(std::string_view text) {
   if (!setup_.quiet) {
     outletFor(true).push(str("unisono: ", printable(text), "\n"));
   }
-}
-
-void Supervisor::serve() {
-  if (setup_.job.nodeRank != 0) {
-    return;
-  }
-  server_.reset();  // before the next one, which may want the same port
-  server_ =
-      std::make_unique<tcp::StoreServer>(tcp::StoreServer::Options{.host = setup_.job.store.host,
-                                                                   .port = setup_.job.store.port,
-                                                                   .limits = tcp::serverLimits(),
-                                                                   .key = tcp::storeKey()},
-                                         Deadline::after(defaultTimeout()));
 }
 
 Report Supervisor::run() {
@@ -147,13 +133,13 @@ void Supervisor::startMember(int localRank) {
   const Job& job = setup_.job;
   const auto index = static_cast<std::size_t>(localRank);
   const std::string folder = folder_.of(localRank, attempt_);
-  const HostPort store{job.store.host, server_ ? server_->port() : job.store.port};
   auto member = std::make_unique<Member>();
   member->rank = job.rankOf(localRank);
   member->worker = std::make_unique<Worker>(Worker::Start{
       .command = job.command,
       .environment = environmentWith(
-          variablesOf(job, localRank, attempt_, store, folder + "/error.json"), ::environ),
+          variablesOf(job, localRank, attempt_, meeting_->places(), folder + "/error.json"),
+          ::environ),
       .signalMask = signals_->maskBefore(),
       .keepsInput = member->rank == 0});
   guardian_->watch(member->worker->pid());
@@ -279,6 +265,7 @@ void Supervisor::step() {
 
 void Supervisor::stepOn() {
   balance();
+  meeting_->check();
   if (phase_ == Phase::RUNNING && output_->error() == EPIPE) {
     end(SIGTERM);  // as it would be without us between
   }
@@ -307,8 +294,8 @@ void Supervisor::stepOn() {
     }
   }
   const bool isOver = output_->pending() == 0 && outletFor(true).pending() == 0;
-  const bool isAwaited = setup_.job.nodes > 1 && server_ && !report_.loss && report_.signal == 0 &&
-                         server_->connectionCount() > 0 && !patience_.expired();
+  const bool isAwaited = setup_.job.nodes > 1 && !report_.loss && report_.signal == 0 &&
+                         meeting_->connectionCount() > 0 && !patience_.expired();
   // Who is told to end does not wait for a reader that has stopped reading.
   const bool isGivenUp = report_.signal != 0 && patience_.expired();
   if ((isOver && !isAwaited) || isGivenUp) {
@@ -340,7 +327,7 @@ void Supervisor::closeAttempt() {
   ++report_.restarts;
   say(str("rank ", report_.loss->rank, " failed: all are started anew (", attempt_, " of ",
           setup_.job.maxRestarts, ")"));
-  serve();
+  meeting_->renew();
   startAttempt();
 }
 

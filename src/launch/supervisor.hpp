@@ -1,8 +1,7 @@
 // Supervisor: runs the ranks of one node: starts them, passes on what they print and the signals
 // that we get, ends all when one fails, and starts them anew if that was asked for.
 //
-// The store through which the ranks meet is served by the launcher of node 0, so that it outlives
-// every rank. Each attempt has a store of its own: nothing of an earlier one is left in it.
+// Each attempt has a store of its own: nothing of an earlier one is left in it.
 //
 // Thread safety: everything on the thread that made it.
 #pragma once
@@ -21,13 +20,10 @@
 #include "launch/plan.hpp"
 #include "net/reactor.hpp"
 
-namespace unisono::tcp {
-class StoreServer;
-}
-
 namespace unisono::launch {
 
 class Guardian;
+class Meeting;
 class Outlet;
 class Signals;
 
@@ -69,7 +65,7 @@ struct Report {
 
 class Supervisor {
  public:
-  /// Listens, if this is node 0. Throws what that throws. From then on signals are ours.
+  /// Makes the Meeting of the job. Throws what that throws. From then on signals are ours.
   explicit Supervisor(Setup setup);
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
@@ -94,7 +90,6 @@ class Supervisor {
     DRAINING,   // what was printed is being written
   };
 
-  void serve();
   void startAttempt();
   void startMember(int localRank);
   void onSignal(int number);
@@ -114,7 +109,7 @@ class Supervisor {
   const Folder folder_;
   const std::unique_ptr<Reactor> reactor_;
   const std::unique_ptr<Guardian> guardian_;
-  std::unique_ptr<tcp::StoreServer> server_;
+  const std::unique_ptr<Meeting> meeting_;
   std::unique_ptr<Signals> signals_;
   std::unique_ptr<SignalWatcher> signalWatcher_;
   std::unique_ptr<Outlet> output_;

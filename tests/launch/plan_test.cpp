@@ -20,17 +20,24 @@ TEST(PlanTest, NumbersTheRanksOfANodeAfterThoseOfTheNodesBeforeIt) {
   job.workers = 3;
   job.nodes = 4;
   job.nodeRank = 2;
-  const Variables variables = variablesOf(job, 1, 5, {"10.0.0.1", 4711}, "/logs/error.json");
+  const Variables variables = variablesOf(job, 1, 5,
+                                          {.master = {"localhost", 4711},
+                                           .store = {"10.0.0.1", 29500},
+                                           .secretFile = "/job/secret",
+                                           .ownAddress = "10.0.0.3"},
+                                          "/logs/error.json");
 
   EXPECT_EQ(variables.at("RANK"), "7");
   EXPECT_EQ(variables.at("LOCAL_RANK"), "1");
   EXPECT_EQ(variables.at("GROUP_RANK"), "2");
   EXPECT_EQ(variables.at("WORLD_SIZE"), "12");
   EXPECT_EQ(variables.at("LOCAL_WORLD_SIZE"), "3");
-  EXPECT_EQ(variables.at("MASTER_ADDR"), "10.0.0.1");
+  EXPECT_EQ(variables.at("MASTER_ADDR"), "localhost");
   EXPECT_EQ(variables.at("MASTER_PORT"), "4711");
   EXPECT_EQ(variables.at("TORCHELASTIC_RESTART_COUNT"), "5");
-  EXPECT_EQ(variables.at("UNISONO_STORE"), "tcp://10.0.0.1:4711");
+  EXPECT_EQ(variables.at("UNISONO_STORE"), "tcp://10.0.0.1:29500");
+  EXPECT_EQ(variables.at("UNISONO_AUTH_SECRET_FILE"), "/job/secret");
+  EXPECT_EQ(variables.at("UNISONO_HOST_ADDR"), "10.0.0.3");
 }
 
 TEST(PlanTest, PutsItsVariablesInPlaceOfThoseOfTheLauncher) {
