@@ -82,6 +82,12 @@ Process::~Process() {
   }
 }
 
+bool Process::isGone() const {
+  siginfo_t how{};
+  return ::waitid(P_PID, static_cast<id_t>(pid_), &how, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+         how.si_pid == pid_;
+}
+
 std::string Process::readLine(Milliseconds patience) {
   FdWaitable on(output_.get(), POLLIN);
   const WaitContext limit{.deadline = Deadline::after(patience), .subject = {}};

@@ -30,6 +30,9 @@ class Process {
 
   pid_t pid() const { return pid_; }
 
+  /// Whether it runs no more.
+  bool isGone() const;
+
  private:
   pid_t pid_ = -1;
   UniqueFd output_;

@@ -145,7 +145,7 @@ void printTable(const std::vector<CollectiveRow>& rows) {
     std::printf("%-15s %7s  %-8s %11.2f %11.2f %11.2f %9.2f  %s%s%s%s\n", row.op.c_str(),
                 sizeText(row.size).c_str(), row.peer.c_str(), row.p10, row.p50, row.p99, row.busGBs,
                 ratio.c_str(), row.isNoisy ? "  noisy" : "", tries.c_str(),
-                row.isWrong ? "  WRONG RESULT" : "");
+                row.wrong > 0 ? "  WRONG RESULT" : "");
   }
 }
 
@@ -183,7 +183,7 @@ Json jsonOf(const Options& options, const Contest& contest, const std::vector<Co
              {"p99_us", row.p99},
              {"algbw", row.algorithmGBs},
              {"busbw", row.busGBs},
-             {"wrong", row.isWrong},
+             {"wrong", row.wrong > 0},
              {"noisy", row.isNoisy},
              {"spread", row.spread},
              {"tries", row.tries}};
@@ -255,7 +255,8 @@ int run(const Options& options, const std::string& folder) {
     printTable(rows);
     printStarts(contest);
   }
-  return std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.isWrong; }) ? 1 : 0;
+  return std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.wrong > 0; }) ? 1
+                                                                                              : 0;
 }
 
 /// Who takes part, and how.

@@ -50,6 +50,8 @@ struct Task {
   std::uint64_t count = 0;
   Element element = Element::FLOAT32;
   bool inARow = false;
+  Reduction reduction = Reduction::SUM;
+  bool isChecked = true;  // results are compared with what they must be
 };
 
 struct Board {
@@ -63,7 +65,7 @@ struct Board {
   alignas(128) std::atomic<std::uint32_t> finished;  // futex: ranks that are done with the task
   alignas(128) std::atomic<std::uint32_t> arrived;   // a barrier of our own: the same for all
   alignas(128) std::atomic<std::uint32_t> generation;
-  alignas(128) std::atomic<std::uint32_t> wrong;      // ranks whose results were not right
+  alignas(128) std::atomic<std::uint64_t> wrong;      // elements that were not right, of all ranks
   alignas(128) std::atomic<std::uint32_t> lacking;    // ranks whose library has no such elements
   alignas(128) std::atomic<std::uint32_t> flight[2];  // LINE_FLIGHT: there, and back
   alignas(128) Task task;

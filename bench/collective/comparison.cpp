@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "unisono/base/error.hpp"
 
@@ -79,7 +80,8 @@ struct Series {
   std::vector<double> p10 = {};  // of each round
   std::vector<double> p50 = {};
   std::vector<double> p99 = {};
-  bool isWrong = false;
+  std::vector<double> mean = {};
+  std::uint64_t wrong = 0;
 
   /// By how much the slowest round took longer than the fastest.
   double spread() const {
@@ -130,21 +132,22 @@ class Cell {
 
   /// Warms everybody up, and finds out how many operations fill the time.
   void prepare() {
-    if (task_.bytes >= kCopied) {
+    if (plan_.hasReferences && task_.bytes >= kCopied) {
       addReference("copy", Op::COPY);
       addReference("rmw", Op::READ_MODIFY);
-    } else {
+    } else if (plan_.hasReferences) {
       addReference("flight", Op::LINE_FLIGHT);
     }
     for (std::size_t i = 0; i < field_.names().size(); ++i) {
       Task task = task_;
-      task.count = 6;
+      task.count = std::clamp<std::uint64_t>(plan_.warmUps, 1, Board::kMostOperations);
       task.inARow = false;
       const Field::Result warm = field_.run(i, task);
       if (warm.isLacking) {
         continue;
       }
-      task.count = countFor(quantile(warm.microseconds, 0.5), task_.bytes);
+      task.count = plan_.operations > 0 ? std::min(plan_.operations, Board::kMostOperations)
+                                        : countFor(quantile(warm.microseconds, 0.5), task_.bytes);
       task.inARow = task_.inARow;
       series_.push_back({.name = field_.names()[i], .contestant = i, .task = task});
     }
@@ -159,7 +162,10 @@ class Cell {
         next.p10.push_back(quantile(result.microseconds, 0.1));
         next.p50.push_back(quantile(result.microseconds, 0.5));
         next.p99.push_back(quantile(result.microseconds, 0.99));
-        next.isWrong = next.isWrong || result.isWrong;
+        next.mean.push_back(
+            std::accumulate(result.microseconds.begin(), result.microseconds.end(), 0.0) /
+            static_cast<double>(result.microseconds.size()));
+        next.wrong += result.wrong;
       }
     }
     return series;
@@ -176,7 +182,8 @@ class Cell {
     row.p99 = median(series.p99) / parts;
     row.algorithmGBs = static_cast<double>(task_.bytes) / row.p50 / 1000;
     row.busGBs = row.algorithmGBs * busFactor(series.task.op, plan_.ranks);
-    row.isWrong = series.isWrong;
+    row.mean = median(series.mean) / parts;
+    row.wrong = series.wrong;
     const auto first =
         std::find_if(all.begin(), all.end(), [](const Series& each) { return !each.isReference; });
     if (!series.isReference && series.contestant != first->contestant) {
@@ -228,7 +235,7 @@ std::vector<CollectiveRow> compareCollectives(Field& field, const CollectivePlan
         continue;  // not a number for each rank
       }
       tell(name, size);
-      const Task task{op, size, 0, plan.element, plan.inARow};
+      const Task task{op, size, 0, plan.element, plan.inARow, plan.reduction, plan.isChecked};
       const std::vector<CollectiveRow> more = Cell(field, plan, task).run(name);
       rows.insert(rows.end(), more.begin(), more.end());
     }

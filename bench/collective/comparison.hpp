@@ -19,6 +19,11 @@ struct CollectivePlan {
   std::size_t rounds = 5;
   Element element = Element::FLOAT32;
   bool inARow = false;  // not each with data that was just written, but one after the other
+  Reduction reduction = Reduction::SUM;
+  bool isChecked = true;
+  bool hasReferences = true;     // they need ranks that are on one host
+  std::uint64_t warmUps = 6;     // operations before it is measured, at least one
+  std::uint64_t operations = 0;  // of a round; 0: so many that they take long enough
 };
 
 /// The figures of one library for one operation and size: medians over the rounds.
@@ -30,12 +35,13 @@ struct CollectiveRow {
   double p10 = 0;  // microseconds
   double p50 = 0;
   double p99 = 0;
+  double mean = 0;
   double algorithmGBs = 0;  // size over time
   double busGBs = 0;        // what goes over the slowest link, by the usual formula
-  bool isWrong = false;
-  double spread = 0;     // by how much a reference took longer in one round than in another
-  bool isNoisy = false;  // that was more than 15 %
-  int tries = 1;         // 2: it was more than 40 %, and of two measurements the calmer is kept
+  std::uint64_t wrong = 0;  // elements, in all rounds and of all ranks
+  double spread = 0;        // by how much a reference took longer in one round than in another
+  bool isNoisy = false;     // that was more than 15 %
+  int tries = 1;            // 2: it was more than 40 %, and of two measurements the calmer is kept
   /// Time of this one over that of the first, of the same round: median, least, most.
   std::optional<double> ratio = std::nullopt;
   double ratioLeast = 0;

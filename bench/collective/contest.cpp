@@ -28,7 +28,9 @@ Words asRank(int rank, std::uint16_t port, const Stage& stage, const std::string
   if (stage.tcpOnly) {
     words.emplace_back("UNISONO_TRANSPORT=tcp");  // Gloo has nothing else
   }
-  words.push_back(program);
+  const bool isOurs = !stage.ours.empty() && program.ends_with("/compare_unisono");
+  const Words last = isOurs ? stage.ours : Words{program};
+  words.insert(words.end(), last.begin(), last.end());
   return words;
 }
 
@@ -62,6 +64,21 @@ Words byMpirun(const std::string& mpirun, bool open, const Stage& stage,
   return words;
 }
 
+/// Sleeps until ranks have come to the end of a task.
+class FinishedWaitable final : public Waitable {
+ public:
+  explicit FinishedWaitable(Board& board) : board_(board) {}
+  void sleep(Milliseconds most) override {
+    const std::uint32_t seen = board_.finished.load(std::memory_order_acquire);
+    if (seen != board_.ranks) {
+      sleepWhile(board_.finished, seen, static_cast<long>(most.count()));
+    }
+  }
+
+ private:
+  Board& board_;
+};
+
 bool isThere(const std::string& program) {
   return ::access(program.c_str(), X_OK) == 0;
 }
@@ -76,8 +93,11 @@ std::vector<Entrant> findEntrants(const std::vector<std::string>& names, const S
     const std::string program = str(stage.folder, "/compare_", isRegistered ? "unisono" : name);
     const bool isMpi = name == "openmpi" || name == "mpich";
     const std::string mpirun = isMpi ? findProgram(str("mpirun.", name)) : "";
-    if (!isThere(program)) {
-      absent.push_back({name, str("there was no ", name, " when unisono was built")});
+    const bool isOurs = isRegistered || name == "unisono";
+    if (!isThere(program) && (!isOurs || stage.ours.empty())) {
+      absent.push_back({name, str("there was no ", name, " when unisono was built: ", program,
+                                  " is not there (scripts/setup.sh peers installs it, then build "
+                                  "compare_peers)")});
     } else if (isMpi && mpirun.empty()) {
       absent.push_back({name, str("there is no mpirun.", name)});
     } else if (isMpi) {
@@ -114,16 +134,21 @@ Contest::Contest(const std::vector<Entrant>& entrants, int ranks, const std::str
   for (std::size_t i = 0; i < entrants.size(); ++i) {
     const std::chrono::nanoseconds now = std::chrono::steady_clock::now().time_since_epoch();
     for (const std::vector<std::string>& command : entrants[i].commands) {
-      std::vector<std::string> words{"env", str(kBoardVariable, "=", path),
+      // Ranks meet where their environment says; a store of the caller's is none of theirs.
+      std::vector<std::string> words{"env", "-u", "UNISONO_STORE", str(kBoardVariable, "=", path),
                                      str(kContestantVariable, "=", i)};
       words.insert(words.end(), command.begin(), command.end());
       processes_.emplace_back(env, std::move(words));
+      owners_.push_back(i);
     }
     TimerWaitable often(Milliseconds(5));
-    const bool up =
-        waitUntil([&] { return board_->ready[i].load(std::memory_order_acquire) == board_->ranks; },
-                  {.deadline = Deadline::after(kTimeToComeUp), .subject = {}}, often);
-    if (up) {
+    const auto isUp = [&] {
+      return board_->ready[i].load(std::memory_order_acquire) == board_->ranks;
+    };
+    static_cast<void>(waitUntil([&] { return isUp() || hasLostOne(i); },
+                                {.deadline = Deadline::after(kTimeToComeUp), .subject = {}},
+                                often));
+    if (isUp()) {
       names_.push_back(entrants[i].name);
       numbers_.push_back(static_cast<int>(i));
       startedNs_.push_back(static_cast<std::uint64_t>(now.count()));
@@ -139,6 +164,15 @@ Contest::~Contest() {
     board_->turn[number].fetch_add(1, std::memory_order_acq_rel);
     wakeAll(board_->turn[number]);
   }
+}
+
+bool Contest::hasLostOne(std::size_t entrant) const {
+  for (std::size_t i = 0; i < processes_.size(); ++i) {
+    if (owners_[i] == entrant && processes_[i].isGone()) {
+      return true;
+    }
+  }
+  return false;
 }
 
 Contest::Start Contest::startOf(std::size_t which) const {
@@ -172,18 +206,22 @@ Contest::Result Contest::run(std::size_t which, const Task& task) {
   board_->turn[number].fetch_add(1, std::memory_order_acq_rel);
   wakeAll(board_->turn[number]);
   // Sleeps: the cores are the contestant's.
-  const Deadline deadline = Deadline::after(kTimeForATask);
-  for (std::uint32_t seen = 0; seen != board_->ranks;) {
-    sleepWhile(board_->finished, seen, 1000);
-    seen = board_->finished.load(std::memory_order_acquire);
-    if (deadline.expired()) {
-      throw DistError({.reason = Reason::TIMEOUT,
-                       .what = str(names_[which], " does not finish ", task.bytes, " bytes"),
-                       .hint = "leave it out with --peers"});
-    }
+  FinishedWaitable finished(*board_);
+  const auto isDone = [&] {
+    return board_->finished.load(std::memory_order_acquire) == board_->ranks;
+  };
+  const auto isLost = [&] { return hasLostOne(static_cast<std::size_t>(number)); };
+  static_cast<void>(waitUntil([&] { return isDone() || isLost(); },
+                              {.deadline = Deadline::after(kTimeForATask), .subject = {}},
+                              finished));
+  if (!isDone()) {
+    throw DistError({.reason = isLost() ? Reason::PEER_DEAD : Reason::TIMEOUT,
+                     .what = str(names_[which], isLost() ? " lost a rank at " : " does not finish ",
+                                 task.bytes, " bytes"),
+                     .hint = str("measure without ", names_[which], ", or fewer bytes")});
   }
   Result result;
-  result.isWrong = board_->wrong.load(std::memory_order_relaxed) > 0;
+  result.wrong = board_->wrong.load(std::memory_order_relaxed);
   result.isLacking = board_->lacking.load(std::memory_order_relaxed) > 0;
   const std::uint64_t times = result.isLacking ? 0 : task.inARow ? 1 : task.count;
   for (std::uint64_t i = 0; i < times; ++i) {

@@ -36,6 +36,8 @@ struct Stage {
   bool tcpOnly = false;  // they may not use that they are on one host
   std::string folder;    // of their programs: that of the comparison's own
   std::string scratch;   // for files
+  /// The words that start a rank of unisono; empty: its program in the folder.
+  std::vector<std::string> ours = {};
 };
 
 /// Those of `names` (unisono, kRegistered, openmpi, mpich, gloo) that can be started.
@@ -47,9 +49,9 @@ class Field {
  public:
   struct Result {
     std::vector<double>
-        microseconds;        // of each operation, by the slowest rank; of all in a row one
-    bool isWrong = false;    // some rank got another result
-    bool isLacking = false;  // its library has no such elements: nothing was done
+        microseconds;         // of each operation, by the slowest rank; of all in a row one
+    std::uint64_t wrong = 0;  // elements that were not right, of all ranks
+    bool isLacking = false;   // its library has no such elements: nothing was done
   };
 
   virtual ~Field() = default;
@@ -84,6 +86,8 @@ class Contest final : public Field {
   Result run(std::size_t which, const Task& task) override;
 
  private:
+  bool hasLostOne(std::size_t entrant) const;
+
   struct Unmap {
     void operator()(Board* board) const noexcept { ::munmap(board, sizeof(Board)); }
   };
@@ -94,6 +98,7 @@ class Contest final : public Field {
   std::vector<int> numbers_;              // on the board, by index in names_
   std::vector<std::uint64_t> startedNs_;  // the same way
   std::vector<Process> processes_;
+  std::vector<std::size_t> owners_;  // of the processes: the number of the entrant
 };
 
 }  // namespace unisono::bench

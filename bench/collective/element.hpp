@@ -40,6 +40,21 @@ constexpr const NamedElement* elementCalled(std::string_view name) noexcept {
   return nullptr;
 }
 
+/// What a reduction makes of the elements of all ranks.
+enum class Reduction : std::uint32_t { SUM, PROD, MIN, MAX, AVG };
+
+struct NamedReduction {
+  const char* name;
+  Reduction reduction;
+};
+inline constexpr NamedReduction kReductions[] = {
+    {"sum", Reduction::SUM}, {"prod", Reduction::PROD}, {"min", Reduction::MIN},
+    {"max", Reduction::MAX}, {"avg", Reduction::AVG},
+};
+constexpr const char* nameOf(Reduction reduction) noexcept {
+  return kReductions[static_cast<std::size_t>(reduction)].name;
+}
+
 /// Half precision numbers of so many mantissa bits, 0 or above 1/1000: what does not fit is cut
 /// off.
 inline std::uint16_t halfOf(double value, int mantissa) noexcept {

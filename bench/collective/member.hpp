@@ -28,11 +28,11 @@ class Contestant {
   virtual int size() const = 0;
   /// Its name for itself, and its version.
   virtual std::string version() const = 0;
-  /// The operations that follow are on such elements; false when it has none.
-  virtual bool use(Element element) = 0;
-  /// Sums `count` elements of all ranks, in place.
+  /// The operations that follow are on such elements, and reduce so; false when it cannot.
+  virtual bool use(Element element, Reduction reduction) = 0;
+  /// Reduces `count` elements of all ranks, in place.
   virtual void allReduce(void* data, std::size_t count) = 0;
-  /// The same, but only rank 0 gets the sum. The others' data is left as it is.
+  /// The same, but only rank 0 gets the result. The others' data is left as it is.
   virtual void reduce(void* data, std::size_t count) = 0;
   /// From rank 0.
   virtual void broadcast(void* data, std::size_t count) = 0;
@@ -51,6 +51,9 @@ class Contestant {
 
   /// Whether threads of its own do the work: then they need the cores while a rank waits.
   virtual bool hasThreads() const { return false; }
+  /// Whether its ranks may be on several hosts: then each has a board of its own, and they meet by
+  /// its barrier. Where they run is not for us to say.
+  virtual bool isApart() const { return false; }
 
   /// Memory of so many bytes.
   virtual std::shared_ptr<std::byte> allocate(std::size_t bytes) {
@@ -66,7 +69,8 @@ class Member {
       : contestant_(contestant),
         board_(board),
         number_(number),
-        crowded_(contestant.hasThreads() ||
+        slot_(contestant.isApart() ? 0 : contestant.rank()),
+        crowded_(contestant.hasThreads() || contestant.isApart() ||
                  contestant.size() > static_cast<int>(std::thread::hardware_concurrency())) {
     if (!crowded_) {  // a core for each
       cpu_set_t cores;
@@ -81,8 +85,8 @@ class Member {
     std::atomic<std::uint32_t>& turn = board_.turn[number_];
     std::uint32_t seen = turn.load(std::memory_order_acquire);
     const std::chrono::nanoseconds now = std::chrono::steady_clock::now().time_since_epoch();
-    board_.startNs[number_][contestant_.rank()] = static_cast<std::uint64_t>(now.count());
-    board_.memoryKib[number_][contestant_.rank()] = memoryKib();
+    board_.startNs[number_][slot_] = static_cast<std::uint64_t>(now.count());
+    board_.memoryKib[number_][slot_] = memoryKib();
     if (contestant_.rank() == 0) {
       std::snprintf(board_.version[number_], Board::kMostVersion, "%s",
                     contestant_.version().c_str());
@@ -101,10 +105,45 @@ class Member {
         return;
       }
       perform(board_.task);
-      board_.preemptions[number_][contestant_.rank()] = preemptions();
+      board_.preemptions[number_][slot_] = preemptions();
       board_.finished.fetch_add(1, std::memory_order_acq_rel);
       wakeAll(board_.finished);
     }
+  }
+
+  /// Does `task`, and leaves on the board how long each operation took.
+  void perform(const Task& task) {
+    reduction_ = reduces(task.op) ? task.reduction : Reduction::SUM;
+    if (!contestant_.use(task.element, reduction_)) {
+      board_.lacking.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
+    element_ = task.element;
+    const std::size_t width = bytesOf(element_);
+    const auto ranks = static_cast<std::size_t>(contestant_.size());
+    const std::size_t part = task.bytes / width / ranks;  // where a vector is cut
+    const std::size_t count = isWhole(task.op) ? task.bytes / width : part * ranks;
+    const std::size_t given = isWhole(task.op) ? count : part;
+    const Buffer in = makeBuffer(count * width);
+    const Buffer out = makeBuffer(count * width);
+    std::uint64_t wrong = 0;
+    for (std::uint64_t i = 0; i < (task.inARow ? 1 : task.count); ++i) {
+      write(in.get(), count);
+      board_.nanoseconds[slot_][i] = timed([&] { run(task.op, in.get(), out.get(), given); });
+      if (task.isChecked && (i == 0 || i + 1 == task.count)) {
+        wrong += check(task.op, in.get(), out.get(), count);
+      }
+    }
+    if (task.inARow) {
+      std::memset(in.get(), 0, count * width);  // sums that stay what they are
+      const std::uint64_t all = timed([&] {
+        for (std::uint64_t i = 0; i < task.count; ++i) {
+          run(task.op, in.get(), out.get(), given);
+        }
+      });
+      board_.nanoseconds[slot_][0] = all / std::max<std::uint64_t>(task.count, 1);
+    }
+    board_.wrong.fetch_add(wrong, std::memory_order_relaxed);
   }
 
  private:
@@ -132,9 +171,36 @@ class Member {
     return buffer;
   }
 
-  /// What rank `rank` has at `i`: small, so that sums of floats are exact.
+  /// What rank `rank` has at `i`: small, so that sums of floats are exact. Factors are 1 or 2, and
+  /// of few ranks, so that products are.
   static constexpr std::size_t kPeriod = 61;
-  static double valueOf(int rank, std::size_t i) { return static_cast<double>(i % kPeriod) + rank; }
+  static constexpr int kFactors = 8;
+  double valueOf(int rank, std::size_t i) const {
+    const auto value = static_cast<double>(i % kPeriod) + rank;
+    return reduction_ != Reduction::PROD ? value : rank < kFactors ? 1 + std::fmod(value, 2) : 1;
+  }
+  /// What a reduction makes of all ranks' elements at `i`.
+  double reduced(std::size_t i) const {
+    const int ranks = contestant_.size();
+    const double sum = ranks * valueOf(0, i) + ranks * (ranks - 1) / 2.0;
+    switch (reduction_) {
+      case Reduction::SUM:
+        return sum;
+      case Reduction::AVG:
+        return sum / ranks;
+      case Reduction::MIN:
+        return valueOf(0, i);
+      case Reduction::MAX:
+        return valueOf(ranks - 1, i);
+      case Reduction::PROD:
+        break;
+    }
+    double product = 1;
+    for (int rank = 0; rank < std::min(ranks, kFactors); ++rank) {
+      product *= valueOf(rank, i);
+    }
+    return product;
+  }
   /// Writes all of a vector. Fast: it is done before every operation.
   void write(std::byte* data, std::size_t count) const {
     const std::size_t width = bytesOf(element_);
@@ -155,46 +221,18 @@ class Member {
            op != Op::GATHER && op != Op::SCATTER;
   }
 
-  void perform(const Task& task) {
-    if (!contestant_.use(task.element)) {
-      board_.lacking.fetch_add(1, std::memory_order_relaxed);
-      return;
-    }
-    element_ = task.element;
-    const std::size_t width = bytesOf(element_);
-    const auto ranks = static_cast<std::size_t>(contestant_.size());
-    const std::size_t part = task.bytes / width / ranks;  // where a vector is cut
-    const std::size_t count = isWhole(task.op) ? task.bytes / width : part * ranks;
-    const std::size_t given = isWhole(task.op) ? count : part;
-    const Buffer in = makeBuffer(count * width);
-    const Buffer out = makeBuffer(count * width);
-    bool right = true;
-    for (std::uint64_t i = 0; i < (task.inARow ? 1 : task.count); ++i) {
-      write(in.get(), count);
-      board_.nanoseconds[contestant_.rank()][i] =
-          timed([&] { run(task.op, in.get(), out.get(), given); });
-      if (i == 0 || i + 1 == task.count) {
-        right = check(task.op, in.get(), out.get(), count) && right;
-      }
-    }
-    if (task.inARow) {
-      std::memset(in.get(), 0, count * width);  // sums that stay what they are
-      const std::uint64_t all = timed([&] {
-        for (std::uint64_t i = 0; i < task.count; ++i) {
-          run(task.op, in.get(), out.get(), given);
-        }
-      });
-      board_.nanoseconds[contestant_.rank()][0] = all / std::max<std::uint64_t>(task.count, 1);
-    }
-    if (!right) {
-      board_.wrong.fetch_add(1, std::memory_order_relaxed);
-    }
+  static bool reduces(Op op) {
+    return op == Op::ALL_REDUCE || op == Op::REDUCE || op == Op::REDUCE_SCATTER;
   }
 
   /// Nanoseconds of `body`, which all ranks begin together.
   template <typename Body>
   std::uint64_t timed(Body body) {
-    meet(board_, crowded_);
+    if (contestant_.isApart()) {
+      contestant_.barrier();
+    } else {
+      meet(board_, crowded_);
+    }
     const auto start = std::chrono::steady_clock::now();
     body();
     const auto end = std::chrono::steady_clock::now();
@@ -279,21 +317,20 @@ class Member {
     }
   }
 
-  bool check(Op op, const std::byte* in, const std::byte* out, std::size_t count) const {
+  /// How many elements are not what they must be.
+  std::uint64_t check(Op op, const std::byte* in, const std::byte* out, std::size_t count) const {
     const int ranks = contestant_.size();
     const int me = contestant_.rank();
     const std::size_t part = count / static_cast<std::size_t>(ranks);
     const std::size_t before = static_cast<std::size_t>(me) * part;
-    const auto all = static_cast<double>(ranks);
-    const double numbers = all * (all - 1) / 2;  // the sum of all ranks
-    const auto sum = [&](std::size_t i) { return all * valueOf(0, i) + numbers; };
+    const auto sum = [&](std::size_t i) { return reduced(i); };
     const auto each = [&](const std::byte* data, std::size_t many, auto right) {
+      std::uint64_t wrong = 0;
       for (std::size_t i = 0; i < many; ++i) {
-        if (!isSame(element_, getElement(element_, data + i * bytesOf(element_)), right(i))) {
-          return false;
-        }
+        const double got = getElement(element_, data + i * bytesOf(element_));
+        wrong += isSame(element_, got, right(i)) ? 0 : 1;
       }
-      return true;
+      return wrong;
     };
     const auto collected = [&](std::size_t i) {
       return valueOf(static_cast<int>(i / part), i % part);
@@ -302,13 +339,13 @@ class Member {
       case Op::ALL_REDUCE:
         return each(in, count, sum);
       case Op::REDUCE:
-        return me != 0 || each(in, count, sum);
+        return me != 0 ? 0 : each(in, count, sum);
       case Op::BROADCAST:
         return each(in, count, [&](std::size_t i) { return valueOf(0, i); });
       case Op::ALL_GATHER:
         return each(out, count, collected);
       case Op::GATHER:
-        return me != 0 || each(out, count, collected);
+        return me != 0 ? 0 : each(out, count, collected);
       case Op::SCATTER:
         return each(out, part, [&](std::size_t i) { return valueOf(0, before + i); });
       case Op::REDUCE_SCATTER:
@@ -318,7 +355,7 @@ class Member {
           return valueOf(static_cast<int>(i / part), before + i % part);
         });
       case Op::PING_PONG:
-        return me > 1 || each(out, count, [&](std::size_t i) { return valueOf(0, i); });
+        return me > 1 ? 0 : each(out, count, [&](std::size_t i) { return valueOf(0, i); });
       case Op::COPY:
         return each(out, count, [&](std::size_t i) { return valueOf(me, i); });
       case Op::BARRIER:
@@ -327,14 +364,16 @@ class Member {
       case Op::QUIT:
         break;
     }
-    return true;
+    return 0;
   }
 
   Contestant& contestant_;
   Board& board_;
   const int number_;
+  const int slot_;  // on the board
   const bool crowded_;
   Element element_ = Element::FLOAT32;
+  Reduction reduction_ = Reduction::SUM;
 };
 
 /// The main() of a contestant's rank.
@@ -343,7 +382,7 @@ inline int serveBoard(Contestant& contestant) {
   const char* number = std::getenv(kContestantVariable);
   Board* board = path == nullptr || number == nullptr ? nullptr : openBoard(path);
   if (board == nullptr) {
-    std::fprintf(stderr, "this program is started by: unisono_compare\n");
+    std::fprintf(stderr, "this program is started by unisono_compare and unisono bench\n");
     return 2;
   }
   Member(contestant, *board, std::atoi(number)).serve();

@@ -93,6 +93,24 @@ TEST(ComparisonTest, LeavesOutWhoHasNoSuchElements) {
   EXPECT_THAT(peersOf(rows), ElementsAre("flight", "unisono"));
 }
 
+TEST(ComparisonTest, DoesAsManyOperationsAsItIsTold) {
+  Scripted field;
+  const auto rows = compared(field, {.sizes = {64},
+                                     .rounds = 1,
+                                     .reduction = Reduction::MAX,
+                                     .isChecked = false,
+                                     .hasReferences = false,
+                                     .warmUps = 0,
+                                     .operations = 17});
+  EXPECT_THAT(peersOf(rows), ElementsAre("unisono", "other"));
+  EXPECT_EQ(rows[0].mean, 20);
+  ASSERT_EQ(field.tasks.size(), 4U);
+  EXPECT_EQ(field.tasks.front().count, 1U) << "there is no figure without one";
+  EXPECT_EQ(field.tasks.back().count, 17U);
+  EXPECT_EQ(field.tasks.back().reduction, Reduction::MAX);
+  EXPECT_FALSE(field.tasks.back().isChecked);
+}
+
 TEST(ComparisonTest, LetsOperationsFollowEachOther) {
   Scripted field;
   const auto rows = compared(field, {.sizes = {64}, .rounds = 1, .inARow = true});

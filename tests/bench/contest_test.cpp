@@ -77,7 +77,32 @@ TEST_F(EntrantsTest, WhoIsNotThereIsNamed) {
   EXPECT_TRUE(entrants.empty());
   ASSERT_EQ(absent.size(), 2U);
   EXPECT_EQ(absent[0].why, "there is no mpirun.openmpi");
-  EXPECT_THAT(absent[1].why, HasSubstr("no gloo when unisono was built"));
+  EXPECT_THAT(absent[1].why, AllOf(HasSubstr("no gloo when unisono was built"),
+                                   HasSubstr("scripts/setup.sh peers")));
+}
+
+TEST_F(EntrantsTest, OursMayBeAnotherProgramThanThatOfTheFolder) {
+  std::vector<Absentee> absent;
+  const auto entrants = findEntrants({"unisono", kRegistered},
+                                     {.ranks = 1,
+                                      .folder = folder_.path(),
+                                      .scratch = folder_.path(),
+                                      .ours = {"/bin/unisono", "bench"}},
+                                     absent);
+  EXPECT_TRUE(absent.empty());
+  ASSERT_EQ(entrants.size(), 2U);
+  EXPECT_THAT(entrants[0].commands[0], Contains("/bin/unisono"));
+  EXPECT_EQ(entrants[0].commands[0].back(), "bench");
+  EXPECT_EQ(entrants[1].commands[0].back(), "registered");
+}
+
+TEST_F(EntrantsTest, WhoseRanksEndAtOnceIsLeftOutAtOnce) {
+  install("ends");
+  std::vector<Absentee> absent;
+  const Contest contest({{"ends", {{folder_.file("ends")}}}}, 1, folder_.path(), absent);
+  EXPECT_TRUE(contest.names().empty());
+  ASSERT_EQ(absent.size(), 1U);
+  EXPECT_EQ(absent[0].name, "ends");
 }
 
 }  // namespace

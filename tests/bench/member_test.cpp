@@ -20,7 +20,7 @@ class Spoiler final : public Contestant {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::string version() const override { return "Spoiler 1.0"; }
-  bool use(Element element) override {
+  bool use(Element element, Reduction /*reduction*/) override {
     width_ = bytesOf(element);
     return element != Element::FLOAT16;
   }
@@ -109,6 +109,77 @@ TEST(MemberTest, FindsAWrongResultOfTheFirstAndOfTheLastOperation) {
       EXPECT_TRUE(isFoundWrong(op, element, 4));
       EXPECT_FALSE(isFoundWrong(op, element, 5)) << "there is no such operation";
     }
+  }
+}
+
+/// One rank of two whose elements the other has too, so that it knows what comes out.
+class Reducer final : public Contestant {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  std::string version() const override { return "Reducer"; }
+  bool use(Element /*element*/, Reduction reduction) override {
+    reduction_ = reduction;
+    return true;
+  }
+  void allReduce(void* data, std::size_t count) override {
+    auto* const values = static_cast<float*>(data);
+    for (std::size_t i = 0; i < count; ++i) {
+      values[i] = together(values[i], i);
+    }
+  }
+  void reduce(void* /*data*/, std::size_t /*count*/) override {}
+  void broadcast(void* /*data*/, std::size_t /*count*/) override {}
+  void allGather(const void* /*mine*/, void* /*all*/, std::size_t /*count*/) override {}
+  void gather(const void* /*mine*/, void* /*all*/, std::size_t /*count*/) override {}
+  void scatter(const void* /*all*/, void* /*part*/, std::size_t /*count*/) override {}
+  void reduceScatter(const void* /*all*/, void* /*part*/, std::size_t /*count*/) override {}
+  void allToAll(const void* /*give*/, void* /*take*/, std::size_t /*count*/) override {}
+  void barrier() override { ++barriers; }
+  void send(const void* /*data*/, std::size_t /*count*/, int /*to*/) override {}
+  void receive(void* /*data*/, std::size_t /*count*/, int /*from*/) override {}
+  bool isApart() const override { return true; }
+
+  int barriers = 0;
+  bool spoils = false;
+
+ private:
+  float together(float mine, std::size_t i) const {
+    const float other = reduction_ == Reduction::PROD ? 3 - mine : mine + 1;
+    const float wrong = spoils && i % 2 == 0 ? 7 : 0;
+    switch (reduction_) {
+      case Reduction::SUM:
+        return mine + other + wrong;
+      case Reduction::PROD:
+        return mine * other + wrong;
+      case Reduction::MIN:
+        return std::min(mine, other) + wrong;
+      case Reduction::MAX:
+        return std::max(mine, other) + wrong;
+      case Reduction::AVG:
+        return (mine + other) / 2 + wrong;
+    }
+    return 0;
+  }
+  Reduction reduction_ = Reduction::SUM;
+};
+
+TEST(MemberTest, KnowsWhatEveryReductionMakesAndCountsTheWrongElements) {
+  for (const NamedReduction& each : kReductions) {
+    SCOPED_TRACE(each.name);
+    const auto board = std::make_unique<Board>();
+    Reducer reducer;
+    const Task task{.op = Op::ALL_REDUCE, .bytes = 400, .count = 2, .reduction = each.reduction};
+    Member(reducer, *board, 0).perform(task);
+    EXPECT_EQ(board->wrong.load(), 0U);
+    EXPECT_EQ(reducer.barriers, 2) << "ranks that are apart meet by their library";
+    reducer.spoils = true;
+    Member(reducer, *board, 0).perform(task);
+    EXPECT_EQ(board->wrong.load(), 2U * 50) << "half of them, twice";
+    Task unchecked = task;
+    unchecked.isChecked = false;
+    Member(reducer, *board, 0).perform(unchecked);
+    EXPECT_EQ(board->wrong.load(), 2U * 50) << "nobody has looked";
   }
 }
 

@@ -32,6 +32,7 @@ int numberFrom(const char* variable) {
 
 using unisono::bench::bytesOf;
 using unisono::bench::Element;
+using unisono::bench::Reduction;
 
 class GlooRank final : public unisono::bench::Contestant {
  public:
@@ -50,15 +51,16 @@ class GlooRank final : public unisono::bench::Contestant {
     return "Gloo " + std::to_string(GLOO_VERSION_MAJOR) + "." + std::to_string(GLOO_VERSION_MINOR) +
            "." + std::to_string(GLOO_VERSION_PATCH);
   }
-  bool use(Element element) override {
+  bool use(Element element, Reduction reduction) override {
     element_ = element;
-    return element != Element::BFLOAT16;
+    reduction_ = reduction;
+    return element != Element::BFLOAT16 && reduction != Reduction::AVG;
   }
   void allReduce(void* data, std::size_t count) override {
     typed([&](auto zero) {
       gloo::AllreduceOptions options(context_);
       options.setOutput(as(data, zero), count);
-      options.setReduceFunction(sumOf(zero));
+      options.setReduceFunction(functionFor(zero));
       gloo::allreduce(options);
     });
   }
@@ -66,7 +68,7 @@ class GlooRank final : public unisono::bench::Contestant {
     typed([&](auto zero) {
       gloo::ReduceOptions options(context_);
       options.setOutput(as(data, zero), count);
-      options.setReduceFunction(sumOf(zero));
+      options.setReduceFunction(functionFor(zero));
       options.setRoot(0);
       gloo::reduce(options);
     });
@@ -121,7 +123,7 @@ class GlooRank final : public unisono::bench::Contestant {
     typed([&](auto zero) {
       gloo::ReduceScatterHalvingDoubling<decltype(zero)> algorithm(
           context_, {as(scratch_.data(), zero)}, static_cast<int>(whole),
-          std::vector<int>(ranks(), static_cast<int>(count)));
+          std::vector<int>(ranks(), static_cast<int>(count)), objectFor(zero));
       algorithm.run();
     });
     std::memcpy(part, scratch_.data(), count * bytesOf(element_));
@@ -174,14 +176,39 @@ class GlooRank final : public unisono::bench::Contestant {
   static T* as(const void* data, T /*zero*/) {
     return static_cast<T*>(const_cast<void*>(data));
   }
+  /// The two shapes in which Gloo's interfaces want to have a reduction.
   template <typename T>
-  static auto sumOf(T /*zero*/) {
-    return static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::sum<T>);
+  auto functionFor(T /*zero*/) const {
+    using Function = void (*)(void*, const void*, const void*, std::size_t);
+    switch (reduction_) {
+      case Reduction::PROD:
+        return static_cast<Function>(&gloo::product<T>);
+      case Reduction::MIN:
+        return static_cast<Function>(&gloo::min<T>);
+      case Reduction::MAX:
+        return static_cast<Function>(&gloo::max<T>);
+      default:
+        return static_cast<Function>(&gloo::sum<T>);
+    }
+  }
+  template <typename T>
+  const gloo::ReductionFunction<T>* objectFor(T /*zero*/) const {
+    switch (reduction_) {
+      case Reduction::PROD:
+        return gloo::ReductionFunction<T>::product;
+      case Reduction::MIN:
+        return gloo::ReductionFunction<T>::min;
+      case Reduction::MAX:
+        return gloo::ReductionFunction<T>::max;
+      default:
+        return gloo::ReductionFunction<T>::sum;
+    }
   }
 
   std::shared_ptr<gloo::rendezvous::Context> context_;
   std::vector<std::byte> scratch_;
   Element element_ = Element::FLOAT32;
+  Reduction reduction_ = Reduction::SUM;
 };
 
 }  // namespace

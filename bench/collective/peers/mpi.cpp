@@ -6,6 +6,7 @@
 namespace {
 
 using unisono::bench::Element;
+using unisono::bench::Reduction;
 
 class MpiRank final : public unisono::bench::Contestant {
  public:
@@ -24,7 +25,23 @@ class MpiRank final : public unisono::bench::Contestant {
     std::replace(whole.begin(), whole.end(), '\t', ' ');
     return whole;
   }
-  bool use(Element element) override {
+  bool use(Element element, Reduction reduction) override {
+    switch (reduction) {
+      case Reduction::SUM:
+        op_ = MPI_SUM;
+        break;
+      case Reduction::PROD:
+        op_ = MPI_PROD;
+        break;
+      case Reduction::MIN:
+        op_ = MPI_MIN;
+        break;
+      case Reduction::MAX:
+        op_ = MPI_MAX;
+        break;
+      case Reduction::AVG:
+        return false;
+    }
     switch (element) {
       case Element::FLOAT32:
         type_ = MPI_FLOAT;
@@ -45,11 +62,11 @@ class MpiRank final : public unisono::bench::Contestant {
     return false;
   }
   void allReduce(void* data, std::size_t count) override {
-    MPI_Allreduce(MPI_IN_PLACE, data, length(count), type_, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(MPI_IN_PLACE, data, length(count), type_, op_, MPI_COMM_WORLD);
   }
   void reduce(void* data, std::size_t count) override {
     MPI_Reduce(rank_ == 0 ? MPI_IN_PLACE : data, rank_ == 0 ? data : nullptr, length(count), type_,
-               MPI_SUM, 0, MPI_COMM_WORLD);
+               op_, 0, MPI_COMM_WORLD);
   }
   void broadcast(void* data, std::size_t count) override {
     MPI_Bcast(data, length(count), type_, 0, MPI_COMM_WORLD);
@@ -64,7 +81,7 @@ class MpiRank final : public unisono::bench::Contestant {
     MPI_Scatter(all, length(count), type_, part, length(count), type_, 0, MPI_COMM_WORLD);
   }
   void reduceScatter(const void* all, void* part, std::size_t count) override {
-    MPI_Reduce_scatter_block(all, part, length(count), type_, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Reduce_scatter_block(all, part, length(count), type_, op_, MPI_COMM_WORLD);
   }
   void allToAll(const void* give, void* take, std::size_t count) override {
     MPI_Alltoall(give, length(count), type_, take, length(count), type_, MPI_COMM_WORLD);
@@ -82,6 +99,7 @@ class MpiRank final : public unisono::bench::Contestant {
   int rank_ = 0;
   int size_ = 1;
   MPI_Datatype type_ = MPI_FLOAT;
+  MPI_Op op_ = MPI_SUM;
 };
 
 }  // namespace
