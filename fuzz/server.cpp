@@ -26,6 +26,7 @@ StoreLimits smallLimits() {
   limits.unsentPause = 1024;
   limits.unsentTotal = 65'536;
   limits.partialTotal = 32'768;
+  limits.slice = 2;
   return limits;
 }
 
@@ -60,6 +61,7 @@ class Feeder {
     for (ConnectionId id = 1; id <= 5; ++id) {
       close(id);
     }
+    while (core_.work(now_)) {}
     FUZZ_EXPECT(core_.connectionCount() == 0);
     FUZZ_EXPECT(core_.table().waitCount() == 0);
     FUZZ_EXPECT(core_.unsentBytes() == 0);
@@ -123,6 +125,7 @@ class Feeder {
   }
 
   void flush() {
+    core_.work(now_);
     for (const ConnectionId id : core_.takeTouched()) {
       const std::size_t size = core_.unsent(id).size();
       if (size > 0) {

@@ -8,15 +8,10 @@
 
 #include "base/str.hpp"
 #include "store/decimal.hpp"
+#include "store/kv_parts.hpp"
 
 namespace unisono {
 namespace {
-
-// What things cost beside their text; only roughly right, so that millions of empty ones count
-// too: an entry (nodes of map and index, value header), an element of a queue, a wait per name.
-constexpr std::uint64_t kEntryOverhead = 160;
-constexpr std::uint64_t kElementOverhead = 48;
-constexpr std::uint64_t kWaitOverhead = 64;
 
 // A value whose memory is not larger than this keeps it for the next one.
 constexpr std::size_t kKeepCapacity = 64;
@@ -36,61 +31,13 @@ class Digits {
 
 }  // namespace
 
-/// Those who sleep on one name. Most names have none.
-struct KvTable::Sleepers {
-  std::list<Wait*> presence;  // oldest first
-  std::list<Wait*> pops;
-  std::list<Wait*> barrier;
-  // No wait in `barrier` ends at a smaller count: looking earlier would cost the square of the
-  // world size.
-  std::int64_t barrierFrom = std::numeric_limits<std::int64_t>::max();
-
-  bool none() const noexcept { return presence.empty() && pops.empty() && barrier.empty(); }
-};
-
-struct KvTable::Entry {
-  std::optional<std::string> value;
-  std::unique_ptr<std::deque<std::string>> queue;
-  std::unique_ptr<Sleepers> sleepers;
-
-  bool hasValue() const noexcept { return value.has_value(); }
-  bool present() const noexcept { return hasValue() || (queue && !queue->empty()); }
-  Sleepers& wakeable() {
-    if (!sleepers) {
-      sleepers = std::make_unique<Sleepers>();
-    }
-    return *sleepers;
-  }
-};
-
-/// One wait: linked into every name it is about, until it ends.
-struct KvTable::Wait {
-  struct Link {
-    Node* node;
-    std::list<Wait*>* list;
-    std::list<Wait*>::iterator place;
-  };
-
-  WaitId id = 0;
-  WaitFor what = WaitFor::PRESENCE;
-  std::size_t missing = 0;     // names that do not satisfy it at this moment
-  std::int64_t worldSize = 0;  // of a barrier
-  std::vector<Link> links;
-
-  bool satisfiedBy(bool hasValue, bool present) const noexcept {
-    return what == WaitFor::VALUES ? hasValue : present;
-  }
-};
-
-/// How a name stood before a change.
-struct KvTable::Before {
-  explicit Before(const Entry& entry) : hasValue(entry.hasValue()), present(entry.present()) {}
-  bool hasValue;
-  bool present;
-};
-
 KvTable::KvTable(const StoreLimits& limits) : limits_(limits) {}
-KvTable::~KvTable() = default;
+
+KvTable::~KvTable() {
+  while (over_) {
+    over_ = std::move(over_->next);  // one after the other: they may be very many
+  }
+}
 
 std::string_view KvTable::Place::value() const noexcept {
   return node != nullptr && node->second.value ? std::string_view(*node->second.value)
@@ -128,11 +75,11 @@ void KvTable::dropIfEmpty(Node& node) {
 
 Status KvTable::admit(Growth more, Room room) const {
   const std::uint64_t extra = room == Room::WAITS ? 1 : 0;
-  if (bytes_ + more.bytes > limits_.contentBytes + extra * (limits_.contentBytes / 8)) {
+  if (contentBytes() + more.bytes > limits_.contentBytes + extra * (limits_.contentBytes / 8)) {
     return {Reason::LIMIT, str("the store is full: its limit is ",
                                formatBytes(limits_.contentBytes), " of contents")};
   }
-  if (entries_.size() + more.keys > limits_.keys + extra * (limits_.keys / 8)) {
+  if (entries_.size() + reserved_.keys + more.keys > limits_.keys + extra * (limits_.keys / 8)) {
     return {Reason::LIMIT, str("the store is full: its limit is ", limits_.keys, " keys")};
   }
   return Status::ok();
@@ -170,6 +117,7 @@ void KvTable::store(Node& node, std::string_view value) {
     bytes_ -= entry.value->size();
   } else {
     valued_.insert(node.first);
+    entry.born = ++births_;
   }
   bytes_ += value.size();
   if (entry.value && entry.value->capacity() <= kKeepCapacity) {
@@ -195,7 +143,7 @@ void KvTable::changed(Node& node, const Before& before, Change change) {
     const bool is = wait->satisfiedBy(hasValue, present);
     wait->missing += was ? 1 : 0;
     wait->missing -= is ? 1 : 0;
-    if (wait->missing > 0 || change == Change::TAKEN) {
+    if (wait->missing > 0 || wait->unlinked || wait->over || change == Change::TAKEN) {
       continue;  // taking something away satisfies nobody
     }
     const bool polite = change == Change::PUSHED && wait->what == WaitFor::PRESENCE_POLITELY;
@@ -222,9 +170,18 @@ void KvTable::cancelWait(WaitId id) {
   if (found == waits_.end()) {
     return;
   }
-  const std::unique_ptr<Wait> wait = std::move(found->second);
+  std::unique_ptr<Wait> wait = std::move(found->second);
   waits_.erase(found);
-  unlink(*wait);
+  if (wait->unlinked) {
+    stopLinking(*wait);
+  }
+  if (wait->inSlices && wait->links.size() > limits_.slice) {
+    wait->over = true;
+    wait->next = std::move(over_);
+    over_ = std::move(wait);
+  } else {
+    unlink(*wait, wait->links.size());
+  }
 }
 
 void KvTable::link(Wait& wait, Node& node, std::list<Wait*>& list) {
@@ -232,14 +189,14 @@ void KvTable::link(Wait& wait, Node& node, std::list<Wait*>& list) {
   bytes_ += kWaitOverhead;
 }
 
-void KvTable::unlink(Wait& wait) {
-  bytes_ -= wait.links.size() * kWaitOverhead;
-  for (const Wait::Link& link : wait.links) {
+/// Takes the last `count` links of `wait` away, and names that nothing else keeps.
+void KvTable::unlink(Wait& wait, std::size_t count) {
+  bytes_ -= count * kWaitOverhead;
+  for (; count > 0; --count) {
+    const Wait::Link link = wait.links.back();
+    wait.links.pop_back();
     link.list->erase(link.place);
-  }
-  // Names are distinct within one wait, so each node is still there when its turn comes.
-  for (const Wait::Link& link : wait.links) {
-    dropIfEmpty(*link.node);
+    dropIfEmpty(*link.node);  // a wait that is linked to it twice keeps it for the second time
   }
 }
 
@@ -338,23 +295,18 @@ bool KvTable::remove(std::string_view key) {
   if (found == entries_.end() || !found->second.value) {
     return false;
   }
-  const Before before(found->second);
-  bytes_ -= found->second.value->size();
-  found->second.value.reset();
   valued_.erase(found->first);
-  changed(*found, before, Change::TAKEN);
-  dropIfEmpty(*found);
+  dropValue(*found);
   return true;
 }
 
-std::int64_t KvTable::removePrefix(std::string_view prefix) {
-  std::int64_t count = 0;
-  for (auto next = valued_.lower_bound(prefix); next != valued_.end() && next->starts_with(prefix);
-       ++count) {
-    const std::string_view key = *next++;  // remove() takes the key off the set
-    remove(key);
-  }
-  return count;
+/// Takes away the value of `node`, which is in valued_ no longer, and the node if that is all.
+void KvTable::dropValue(Node& node) {
+  const Before before(node.second);
+  bytes_ -= node.second.value->size();
+  node.second.value.reset();
+  changed(node, before, Change::TAKEN);
+  dropIfEmpty(node);
 }
 
 bool KvTable::allPresent(std::span<const std::string_view> keys) const {

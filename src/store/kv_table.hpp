@@ -9,6 +9,9 @@
 // ends when all its names are present at one moment, looked at after every change:
 // a key that was set and deleted again does not count.
 //
+// What is about very many names can be done in slices (beginWait, beginRemoval): the caller does
+// other things in between, and comes back (work) until all is done.
+//
 // Thread safety: none; the owner serialises.
 #pragma once
 
@@ -37,6 +40,8 @@ struct Wake {
   std::optional<std::string> element;  // what a waiting pop got
   // The queue whose push ended a polite wait (see WaitFor), or none.
   std::optional<std::string> queue;
+  // How many keys a removal took away that was done in slices.
+  std::optional<std::int64_t> removed = std::nullopt;
 };
 
 /// What a wait is satisfied with.
@@ -94,6 +99,20 @@ class KvTable {
   /// when `worldSize` have arrived; otherwise `id` waits for them.
   Result<bool> arrive(WaitId id, std::string_view key, std::int64_t worldSize);
 
+  /// As wait(), for very many keys: looks at none of them, work() does. When that finds all of
+  /// them satisfied, `id` is among the wakes.
+  Status beginWait(WaitId id, std::span<const std::string_view> keys, WaitFor what);
+
+  /// Deletes those keys that begin with `prefix` and have a value now, one after the other: how
+  /// many, if that is done at once; otherwise work() goes on, and in the end wakes `id`, whether
+  /// it has gone or not. Keys that get a value meanwhile stay.
+  std::optional<std::int64_t> beginRemoval(WaitId id, std::string_view prefix);
+
+  /// Goes on with what is done in slices, and looks at no more than `most` names (but at one).
+  /// Returns at how many.
+  std::size_t work(std::size_t most);
+  bool anyWork() const noexcept { return over_ || !linking_.empty() || !removals_.empty(); }
+
   /// `id` waits no longer: it gave up or is gone.
   void cancelWait(WaitId id);
 
@@ -104,7 +123,7 @@ class KvTable {
   std::vector<Wake> takeWakes();
   bool anyWakes() const noexcept { return !wakes_.empty(); }
 
-  std::uint64_t contentBytes() const noexcept { return bytes_; }
+  std::uint64_t contentBytes() const noexcept { return bytes_ + reserved_.bytes; }
   /// Queues that hold something, and what they hold together.
   std::size_t queueCount() const noexcept { return queues_; }
   std::size_t queuedCount() const noexcept { return queued_; }
@@ -123,6 +142,7 @@ class KvTable {
   using Map = std::unordered_map<std::string, Entry, Hash, std::equal_to<>>;
   using Node = Map::value_type;
   struct Before;
+  struct Removal;
   enum class Change : std::uint8_t { SET, PUSHED, TAKEN };
   struct Growth {
     std::uint64_t bytes = 0;
@@ -153,8 +173,17 @@ class KvTable {
   void endBarriers(Node& node, std::int64_t count);
   void end(Wait& wait, std::optional<std::string> element, std::optional<std::string> queue);
   void link(Wait& wait, Node& node, std::list<Wait*>& list);
-  void unlink(Wait& wait);
+  void unlink(Wait& wait, std::size_t count);
   Wait& newWait(WaitId id);
+  void dropValue(Node& node);
+
+  // What is done in slices (kv_slices.cpp).
+  void linkNext(Wait& wait);
+  void stopLinking(Wait& wait) noexcept;
+  std::size_t linkSome(std::size_t most);
+  std::size_t unlinkSome(std::size_t most);
+  std::size_t removeSome(Removal& removal, std::size_t most);
+  std::size_t removeSome(std::size_t most);
 
   const StoreLimits limits_;
   Map entries_;
@@ -166,6 +195,12 @@ class KvTable {
   std::uint64_t bytes_ = 0;
   std::size_t queues_ = 0;
   std::size_t queued_ = 0;
+  std::uint64_t births_ = 0;    // of values where there was none
+  Growth reserved_;             // for names that are still to be linked
+  std::list<Wait*> linking_;    // waits that have such names
+  std::unique_ptr<Wait> over_;  // waits that have ended, but are linked; a chain
+  std::list<Removal> removals_;
+  unsigned turn_ = 0;  // which of the three work() looks after next
 };
 
 }  // namespace unisono

@@ -31,6 +31,9 @@ struct StoreLimits {
   // Incomplete commands, all together; beyond it those that hold most are not read from for a
   // while.
   std::uint64_t partialTotal = 512UL * 1024 * 1024;
+
+  // What is about more keys than these is done so many at a time, others being served in between.
+  std::size_t slice = 64;
 };
 
 }  // namespace unisono

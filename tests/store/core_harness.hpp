@@ -128,14 +128,32 @@ class CoreHarness {
     flush(id);
   }
 
-  /// Takes replies and closes connections, as a server does.
+  /// Takes replies and closes connections, and goes on with what is done in slices, as a server
+  /// does.
   void pump() {
+    takeReplies();
+    while (working && core.work(now)) {
+      takeReplies();
+    }
+    takeReplies();
+  }
+
+  /// One turn of a server, in which nothing has arrived; false when nothing is left to do.
+  bool turn() {
+    const bool more = core.work(now);
+    takeReplies();
+    return more;
+  }
+
+  bool working = true;  // whether pump() goes on until all is done
+
+ private:
+  void takeReplies() {
     for (const ConnectionId id : core.takeTouched()) {
       flush(id);
     }
   }
 
- private:
   void flush(ConnectionId id) {
     if (!deaf_.contains(id)) {
       const std::string_view bytes = core.unsent(id);
@@ -145,7 +163,7 @@ class CoreHarness {
     if (const Status* why = core.closing(id)) {
       closed_.emplace(id, *why);
       core.close(id);
-      pump();
+      takeReplies();
     }
   }
 

@@ -133,17 +133,18 @@ TEST_P(StoreServerTest, OthersAreServedBetweenRequestsThatTakeLong) {
   std::vector<std::jthread> greedy;
   for (int i = 0; i < kClients; ++i) {
     greedy.emplace_back([&, i, client = connect()]() mutable {
-      std::vector<std::string> keys;
+      RequestWriter request;
+      request.begin(Query::MULTI_SET).i64(20'000);
       for (int k = 0; k < 20'000; ++k) {
-        keys.push_back(str("/", i, "/", k));
+        request.blob(str("/", i, "/", k)).blob("");
       }
+      request.begin(Query::PING).u32(0);
       std::string all;
-      for (int request = 0; request < kRequests; ++request) {
-        all += req(Query::WAIT).keys(keys).bytes();
-        all += req(Query::CANCEL_WAIT).bytes();
+      for (int round = 0; round < kRequests; ++round) {
+        all += request.bytes();
       }
       EXPECT_TRUE(client.send(all));
-      EXPECT_EQ(client.receive(kRequests).size(), std::size_t{kRequests});
+      EXPECT_EQ(client.receive(4 * kRequests).size(), std::size_t{4 * kRequests});
       --busy;
     });
   }
@@ -155,6 +156,44 @@ TEST_P(StoreServerTest, OthersAreServedBetweenRequestsThatTakeLong) {
   // Without turns it would be one answer for all of them at a time.
   EXPECT_GE(served, 2 * kClients);
   EXPECT_EQ(busy.load(), 0);
+}
+
+TEST_P(StoreServerTest, OthersAreServedWhileManyKeysAreDeleted) {
+  constexpr std::int64_t kKeys = 50'000;
+  start();
+  RawClient modest = connect();
+  RawClient deleting = connect();
+  RequestWriter set;
+  set.begin(Query::MULTI_SET).i64(kKeys);
+  for (std::int64_t i = 0; i < kKeys; ++i) {
+    set.blob(str("/p/", i)).blob("");
+  }
+  ASSERT_TRUE(deleting.send(set) && deleting.served());
+  ASSERT_TRUE(
+      deleting.send(ask(Query::DELETE_PREFIX).blob("/p/").bytes() + req(Query::NUM_KEYS).bytes()));
+  pollfd answer{.fd = deleting.fd(), .events = POLLIN, .revents = 0};
+  int served = 0;
+  while (::poll(&answer, 1, 0) == 0 && modest.served()) {
+    ++served;
+  }
+
+  EXPECT_GE(served, 5);  // in one go it would be one or two
+  EXPECT_EQ(deleting.receive(17), kZero + i64(kKeys) + i64(0));
+}
+
+TEST_P(StoreServerTest, AWaitForManyKeysEndsWithoutAnythingElseHappening) {
+  start();
+  RawClient client = connect();
+  std::vector<std::string> keys;
+  RequestWriter set;
+  set.begin(Query::MULTI_SET).i64(5000);
+  for (int i = 0; i < 5000; ++i) {
+    keys.push_back(str("/", i));
+    set.blob(keys.back()).blob("v");
+  }
+  ASSERT_TRUE(client.send(set));
+  EXPECT_EQ(client.ask(waitOf(keys), 1), kZero);
+  EXPECT_EQ(client.ask(ask(Query::MULTI_GET).keys(keys), 1 + 9 * 5000).size(), 1U + 9 * 5000);
 }
 
 TEST_P(StoreServerTest, ClosesWhoSaysNothingOrStopsInTheMiddle) {

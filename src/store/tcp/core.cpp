@@ -1,6 +1,7 @@
 #include "store/tcp/core.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/bytes.hpp"
@@ -14,6 +15,9 @@ constexpr Milliseconds kClaimTime(100);
 
 // How often all connections are looked at.
 constexpr Milliseconds kSweepPeriod(1000);
+
+// The most that is done at a time of what is done in slices.
+constexpr std::size_t kMostSlices = 32;
 
 // A reply buffer larger than this is given back once it has been sent.
 constexpr std::size_t kKeepCapacity = 512;
@@ -115,7 +119,7 @@ void StoreCore::receive(ConnectionId id, std::string_view bytes, TimePoint now) 
     return;
   }
   latest_ = now;
-  if (!session->held.empty()) {
+  if (!session->held.empty() || session->busy()) {
     session->held.append(bytes);
     return;
   }
@@ -123,14 +127,16 @@ void StoreCore::receive(ConnectionId id, std::string_view bytes, TimePoint now) 
 }
 
 /// Carries out the requests in `bytes`, as long as their replies are taken. A few bytes can ask for
-/// very many: what comes after too many replies is kept until some have been sent.
+/// very many: what comes after too many replies is kept until some have been sent, and what comes
+/// after a request that is carried out in slices until that is done.
 void StoreCore::carryOut(Session& session, std::string_view bytes, TimePoint now) {
   if (bytes.size() > kKeepCapacity) {
     lendBuffer(session);
   }
   std::string_view rest = bytes;
   Status status = session.validated ? Status::ok() : takeHello(session, &rest, now);
-  while (status.isOk() && !session.closing && session.unsent() <= limits_.unsentPause) {
+  while (status.isOk() && !session.closing && !session.busy() &&
+         session.unsent() <= limits_.unsentPause) {
     const RequestParser::Step step = session.parser.next(&rest, &request_);
     if (step == RequestParser::Step::NEED_MORE) {
       break;
@@ -238,6 +244,7 @@ void StoreCore::settle(Session& session, TimePoint now) {
 Status StoreCore::takeRequest(Session& session, Request& request) {
   if (session.validated) {
     ++requests_[shapeIndex(request.query())];
+    spent_ += 1 + request.keys.size();
     return execute(session, request);
   }
   if (request.number != kMagic) {
@@ -266,6 +273,29 @@ void StoreCore::tick(TimePoint now) {
     nextSweep_ = now + kSweepPeriod;
     sweep(now);
   }
+}
+
+bool StoreCore::work(TimePoint now) {
+  const std::size_t share =
+      std::clamp(std::exchange(spent_, 0), limits_.slice, kMostSlices * limits_.slice);
+  if (!table_.anyWork()) {
+    return false;
+  }
+  latest_ = now;
+  table_.work(share);
+  answerWakes(now);
+  for (const ConnectionId id : std::exchange(freed_, {})) {
+    Session* session = find(id);
+    if (session == nullptr || session->closing) {
+      continue;
+    }
+    try {
+      carryOut(*session, std::exchange(session->held, {}), now);
+    } catch (const std::bad_alloc&) {  // of what it asked for, a part is lost
+      fail(*session, {Reason::RESOURCE, "there is no memory for its requests"});
+    }
+  }
+  return table_.anyWork();
 }
 
 /// Looks at every connection for one that keeps the server waiting.
@@ -347,7 +377,7 @@ void StoreCore::sent(ConnectionId id, std::size_t count, TimePoint now) {
     std::string(session->out, session->sent).swap(session->out);
     session->sent = 0;
   }
-  if (!session->held.empty() && session->unsent() <= limits_.unsentPause) {
+  if (!session->held.empty() && !session->busy() && session->unsent() <= limits_.unsentPause) {
     latest_ = now;
     carryOut(*session, std::exchange(session->held, {}), now);
   }
@@ -358,7 +388,8 @@ bool StoreCore::wantsRead(ConnectionId id) const {
   if (session == nullptr || session->closing || session->paused) {
     return false;
   }
-  const bool own = session->unsent() > limits_.unsentPause || !session->held.empty();
+  const bool own =
+      session->unsent() > limits_.unsentPause || !session->held.empty() || session->busy();
   const bool all = session->unsent() > 0 && unsentBytes_ > limits_.unsentTotal;
   return !own && !all;
 }

@@ -46,6 +46,12 @@ class StoreCore {
   /// or do not take their replies. Call a few times a second.
   void tick(TimePoint now);
 
+  /// Goes on with requests about very many keys, which are carried out a slice at a time: with at
+  /// least one slice, and with as many keys as all requests were about since the last call, so
+  /// that neither side has to wait for long. True when there is more to do: call again, after
+  /// whatever else is due.
+  bool work(TimePoint now);
+
   /// Connections that have something to send or are to be closed, since the last call.
   std::vector<ConnectionId> takeTouched();
   /// The first of them, or none.
@@ -113,6 +119,7 @@ class StoreCore {
   Status arrive(Session& session, const Request& request);
   void check(Session& session, const Request& request);
   Status listKeys(Session& session, const Request& request);
+  void removePrefix(Session& session, const Request& request);
   void putValues(Session& session);
   void finishWait(Session& session, const std::string* element);
   void finishGet(Session& session, std::span<const std::string_view> keys);
@@ -135,6 +142,8 @@ class StoreCore {
   std::vector<ConnectionId> claims_;  // sessions that were woken to pop, oldest first
   TimePoint latest_;                  // the time of the last event that came with one
   TimePoint nextSweep_{};
+  std::size_t spent_ = 0;                 // keys that requests were about since the last work()
+  std::vector<ConnectionId> freed_;       // sessions whose requests can be carried out again
   Request request_;                       // reused, so that its vectors keep their memory
   std::vector<std::string_view> values_;  // likewise: those that are being answered with
   std::vector<std::string> spares_;       // buffers for many replies at once; see lendBuffer()

@@ -28,6 +28,11 @@ void putRefusal(Session& session, const Status& why) {
   ByteWriter(session.out).blob(why.text());
 }
 
+void putRemoved(Session& session, std::int64_t count) {
+  putVerdict(session, Verdict::DONE);
+  ByteWriter(session.out).number(count);
+}
+
 std::uint64_t replyBytes(std::span<const std::string_view> values) {
   std::uint64_t bytes = 0;
   for (const std::string_view value : values) {
@@ -73,8 +78,7 @@ Status StoreCore::execute(Session& session, const Request& request) {
       putI64(session, table_.remove(request.key()) ? 1 : 0);
       break;
     case Query::DELETE_PREFIX:
-      putVerdict(session, Verdict::DONE);
-      putI64(session, static_cast<std::size_t>(table_.removePrefix(request.key())));
+      removePrefix(session, request);
       break;
     case Query::CANCEL_WAIT:
       table_.cancelWait(session.id);
@@ -209,7 +213,14 @@ Status StoreCore::waitForKeys(Session& session, const Request& request) {
   const WaitFor what = reads      ? WaitFor::VALUES
                        : politely ? WaitFor::PRESENCE_POLITELY
                                   : WaitFor::PRESENCE;
-  const Result<bool> satisfied = table_.wait(session.id, request.keys, what);
+  const Result<bool> satisfied = [&]() -> Result<bool> {
+    if (request.keys.size() <= limits_.slice) {
+      return table_.wait(session.id, request.keys, what);
+    }
+    spent_ -= request.keys.size();  // nothing yet: that comes in slices
+    Status begun = table_.beginWait(session.id, request.keys, what);
+    return begun.isOk() ? Result<bool>(false) : Result<bool>(std::move(begun));
+  }();
   if (!satisfied.isOk()) {
     return refuse(session, request, satisfied.failure());
   }
@@ -284,6 +295,14 @@ Status StoreCore::listKeys(Session& session, const Request& request) {
   return Status::ok();
 }
 
+void StoreCore::removePrefix(Session& session, const Request& request) {
+  if (const std::optional<std::int64_t> count = table_.beginRemoval(session.id, request.key())) {
+    putRemoved(session, *count);
+  } else {
+    session.pending = Session::Pending{request.query(), request.answered};
+  }
+}
+
 /// Answers a request that waited, or did not have to, with what a pop got.
 void StoreCore::finishWait(Session& session, const std::string* element) {
   static_assert(kStopWaiting == static_cast<std::uint8_t>(Verdict::DONE));
@@ -336,7 +355,10 @@ void StoreCore::answerWake(Session& session, const Wake& wake, TimePoint now) {
     }
   }
   const Session::Pending what = *std::exchange(session.pending, std::nullopt);
-  if (what.keys.empty()) {
+  if (wake.removed) {
+    putRemoved(session, *wake.removed);
+    freed_.push_back(session.id);
+  } else if (what.keys.empty()) {
     finishWait(session, wake.element ? &*wake.element : nullptr);
   } else {
     const std::vector<std::string_view> keys(what.keys.begin(), what.keys.end());

@@ -118,6 +118,7 @@ class StoreServer::Loop {
   bool receive(Client& client);
   void rest(Client& client);
   void endTurn();
+  void work() noexcept;
   void endOneRest();
   void takeAnotherTurn();
   void flushTouched();
@@ -299,7 +300,20 @@ void StoreServer::Loop::rest(Client& client) {
 
 void StoreServer::Loop::endTurn() {
   flushTouched();
+  work();
   endOneRest();
+}
+
+/// Goes on with requests about very many keys, also if nothing else happens.
+void StoreServer::Loop::work() noexcept {
+  try {
+    if (core_.work(systemClock().now())) {
+      takeAnotherTurn();
+    }
+    flushTouched();
+  } catch (const std::exception& error) {  // out of memory: the next tick tries again
+    report(0, {Reason::RESOURCE, error.what()});
+  }
 }
 
 void StoreServer::Loop::endOneRest() {
@@ -403,6 +417,7 @@ void StoreServer::Loop::tick() {
   core_.tick(now);
   dropTheGone();
   flushTouched();
+  work();
   warnWhenNearlyFull();
   if (!accepting_ && now >= acceptAgain_) {
     resumeAccepting();

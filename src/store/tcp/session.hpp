@@ -41,13 +41,15 @@ struct Session {
   bool claimListed = false;  // is on the core's list of claims
   TimePoint lastByte;
   TimePoint lastSent;  // when replies last went out, or began to wait
-  std::string held;    // requests that are carried out when enough of the replies have gone
+  std::string held;    // requests whose turn comes when enough replies have gone, or it is not busy
   std::string out;     // replies; the first `sent` bytes have gone
   std::size_t sent = 0;
   std::size_t counted = 0;  // how much of the unsent bytes the core has counted
   std::size_t partial = 0;  // how much of an incomplete request the core has counted
 
   std::size_t unsent() const noexcept { return out.size() - sent; }
+  /// Whether its last request is being carried out: unlike a wait, no other may overtake it.
+  bool busy() const noexcept { return pending && pending->query == Query::DELETE_PREFIX; }
 };
 
 }  // namespace unisono::tcp
