@@ -267,28 +267,39 @@ void bindGroup(nb::module_& module) {
       .def_prop_ro(
           "size", [](Self self) { return self.get().size(); }, "How many ranks there are.")
       .def_prop_ro(
-          "name", [](Self self) { return toPython(self.get().name()); }, "The name of the group.");
+          "name", [](Self self) { return toPython(self.get().name()); }, "The name of the group.")
+      .def_prop_ro(
+          "desc", [](Self self) { return toPython(self.get().processGroup().groupDesc()); },
+          "What was said of the group when it was made.");
   bindOperations(type);
   bindMaking(type);
   module.def(
       "init_group",
-      [](nb::handle store, nb::handle rank, nb::handle size, const std::string& name,
-         const std::string& backend, std::int64_t milliseconds) {
-        InitOptions options{.store = sharedStore(store),
-                            .rank = toInt(rank, "rank"),
-                            .size = toInt(size, "size"),
-                            .backend = backend,
-                            .name = name};
+      [](nb::handle url, nb::handle store, nb::handle rank, nb::handle size,
+         const std::string& name, const std::string& backend, std::int64_t milliseconds) {
+        InitOptions options{.backend = backend, .name = name};
+        if (!url.is_none()) {
+          options.url = Text(TextArg{url}, "url").string();
+        }
+        if (!store.is_none()) {
+          options.store = sharedStore(store);
+        }
+        if (!rank.is_none()) {
+          options.rank = toInt(rank, "rank");
+        }
+        if (!size.is_none()) {
+          options.size = toInt(size, "size");
+        }
         if (milliseconds >= 0) {
           options.timeout = std::chrono::milliseconds(milliseconds);
         }
         return std::make_unique<GroupHandle>(withoutLock([&] { return init(options); }));
       },
-      nb::arg("store"), nb::arg("rank"), nb::arg("size"), nb::arg("name"), nb::arg("backend"),
-      nb::arg("milliseconds"),
-      nb::sig("def init_group(store: Store, rank: int, size: int, name: str, backend: str, "
-              "milliseconds: int) -> Group"),
-      "Meets the other ranks at `store`.");
+      nb::arg("url").none(), nb::arg("store").none(), nb::arg("rank").none(),
+      nb::arg("size").none(), nb::arg("name"), nb::arg("backend"), nb::arg("milliseconds"),
+      nb::sig("def init_group(url: str | None, store: Store | None, rank: int | None, "
+              "size: int | None, name: str, backend: str, milliseconds: int) -> Group"),
+      "Meets the other ranks at `url` or `store`; what is None the launcher says.");
 }
 
 }  // namespace unisono::python

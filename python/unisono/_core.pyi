@@ -179,6 +179,10 @@ class Group:
     def name(self) -> str:
         """The name of the group."""
 
+    @property
+    def desc(self) -> str:
+        """What was said of the group when it was made."""
+
     def submit(self, operation: str, inputs: Sequence[object], outputs: Sequence[object], op: object, root: int, peer: int, tag: int, async_op: bool, milliseconds: int, input_splits: Sequence[int], output_splits: Sequence[int]) -> Work:
         """Starts an operation, and waits for it unless `async_op`."""
 
@@ -203,5 +207,7 @@ class Group:
     def leave(self) -> None:
         """Lets go of it: operations under way have a moment to end."""
 
-def init_group(store: Store, rank: int, size: int, name: str, backend: str, milliseconds: int) -> Group:
-    """Meets the other ranks at `store`."""
+def init_group(url: str | None, store: Store | None, rank: int | None, size: int | None, name: str, backend: str, milliseconds: int) -> Group:
+    """
+    Meets the other ranks at `url` or `store`; what is None the launcher says.
+    """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import os
 import weakref
 from collections.abc import Sequence
 from datetime import timedelta
@@ -13,7 +12,6 @@ from typing import Any
 from unisono import _core
 from unisono._arrays import Array, empty_like, rows_share, rows_times, shape_of
 from unisono._object_calls import Exchange
-from unisono._place import discover
 from unisono._refusal import refusal
 from unisono._work import Work, milliseconds
 
@@ -37,7 +35,7 @@ class Group:
     its arrays are not to be touched before that has ended.
     """
 
-    __slots__ = ("__weakref__", "_closed", "_core", "name", "rank", "size")
+    __slots__ = ("__weakref__", "_closed", "_core", "desc", "name", "rank", "size")
 
     def __init__(self, core: _core.Group) -> None:
         self._core = core
@@ -45,11 +43,13 @@ class Group:
         self.rank: int = core.rank
         self.size: int = core.size
         self.name: str = core.name
+        self.desc: str = core.desc
         _living.add(self)
 
     def __repr__(self) -> str:
+        said = f" ({self.desc})" if self.desc else ""
         state = ", closed" if self._closed else ""
-        return f"<unisono.Group {self.name!r}: rank {self.rank} of {self.size}{state}>"
+        return f"<unisono.Group {self.name!r}: rank {self.rank} of {self.size}{said}{state}>"
 
     def __enter__(self) -> Group:
         return self
@@ -447,26 +447,14 @@ def init(
 ) -> Group:
     """Meets the other ranks.
 
-    What is not given comes from the launcher: torchrun's RANK and WORLD_SIZE, else Open MPI's,
-    PMI's, or those of a step of Slurm; without any, a world of one. The ranks meet at `url`
-    (tcp://host:port, file:///path), else at `store`, else at MASTER_ADDR and MASTER_PORT.
-    `timeout` is for the meeting, and for every operation that has none of its own.
+    Which rank this is, of how many, say the arguments, else UNISONO_RANK and UNISONO_SIZE, else the
+    launcher: torchrun, Open MPI, PMI, or a step of Slurm; without any this is a world of one. The
+    ranks meet at `url` (tcp://host:port, file:///path), else at `store`, else at MASTER_ADDR and
+    MASTER_PORT; without these, ranks that Open MPI, MPICH or Slurm have all started on one host
+    meet in a folder of the user's. `timeout` is for the meeting, and for every operation that has
+    none of its own.
     """
-    place = discover(os.environ)
-    if place is not None and "rank=" not in (url or ""):
-        rank = place.rank if rank is None else rank
-        size = place.size if size is None else size
-    if store is None:
-        if url is None and place is None and rank is None and size is None:
-            rank, size = 0, 1
-        if url is None and size == 1 and "MASTER_ADDR" not in os.environ:
-            store, rank = _core.HashStore(), rank or 0
-        else:
-            seconds = None if timeout is None else milliseconds(timeout) / 1000
-            store, rank, size = _core.meet(url or "env://", rank, size, seconds)
-    elif rank is None or size is None:
-        raise refusal("a store alone does not say which rank this is", "give rank and size too")
-    return Group(_core.init_group(store, rank, size, name, backend, milliseconds(timeout)))
+    return Group(_core.init_group(url, store, rank, size, name, backend, milliseconds(timeout)))
 
 
 _living: weakref.WeakSet[Group] = weakref.WeakSet()

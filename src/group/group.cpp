@@ -1,12 +1,16 @@
 #include "unisono/group/group.hpp"
 
+#include <cstdlib>
 #include <utility>
 
 #include "unisono/group/backend_config.hpp"
+#include "unisono/store/hash_store.hpp"
 #include "unisono/store/rendezvous.hpp"
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "group/job_meeting.hpp"
+#include "group/job_place.hpp"
 #include "group/subgroup.hpp"
 #include "store/common.hpp"
 
@@ -26,6 +30,63 @@ BackendConfig configFor(const InitOptions& options, const MeetingPlace& place,
     refuseGroup(place, met.rank, met.worldSize, backend);
     throw;
   }
+}
+
+/// Who this is and where to meet, for an init() that was told nothing of a place.
+std::pair<RendezvousResult, std::string> meetByLauncher(const InitOptions& options) {
+  const std::optional<JobPlace> told = findJobPlace(std::getenv);
+  const bool isTold = options.rank && options.size;
+  UNISONO_CHECK(told || isTold || (!options.rank && !options.size),
+                "init() was told only one of rank and size, and no launcher has said the other");
+  JobPlace place = told.value_or(JobPlace{.source = "nobody: a world of one"});
+  place.source = isTold ? "arguments" : place.source;
+  place.rank = options.rank.value_or(place.rank);
+  place.size = options.size.value_or(place.size);
+  UNISONO_LOG(DEBUG, "group", "this is rank ", place.rank, " of ", place.size, ", by ",
+              place.source);
+  const RendezvousOptions known{
+      .rank = place.rank, .worldSize = place.size, .timeout = options.timeout};
+  if (std::getenv("MASTER_ADDR") == nullptr && place.size == 1 && place.rank == 0) {
+    return {{.store = std::make_shared<HashStore>(), .rank = 0, .worldSize = 1}, place.source};
+  }
+  if (std::getenv("MASTER_ADDR") == nullptr && !place.job.empty()) {
+    const StorePtr store =
+        meetOnHost(place.job, place.rank, place.size, options.timeout.value_or(defaultTimeout()));
+    return {{.store = store, .rank = place.rank, .worldSize = place.size}, place.source};
+  }
+  return {rendezvous(options.url, known), place.source};
+}
+
+/// What `url` says nothing of, the launcher may: fills it in. Gives who has said the rank.
+std::string completeByLauncher(const std::string& url, RendezvousOptions& known) {
+  const auto query = parseRendezvousUrl(url).query;
+  const bool needsRank = !known.rank && !query.contains("rank");
+  const bool needsSize = !known.worldSize && !query.contains("world_size");
+  const std::optional<JobPlace> told =
+      needsRank || needsSize ? findJobPlace(std::getenv) : std::nullopt;
+  if (!told) {
+    return "arguments";
+  }
+  known.rank = needsRank ? std::optional(told->rank) : known.rank;
+  known.worldSize = needsSize ? std::optional(told->size) : known.worldSize;
+  return told->source;
+}
+
+/// The store at which the ranks meet, which of them this is, and who has said so.
+std::pair<RendezvousResult, std::string> meet(const InitOptions& options) {
+  if (!options.store && options.url == "env://") {
+    return meetByLauncher(options);
+  }
+  RendezvousOptions known{
+      .rank = options.rank, .worldSize = options.size, .timeout = options.timeout};
+  std::string source = completeByLauncher(options.store ? "env://" : options.url, known);
+  if (!options.store) {
+    return {rendezvous(options.url, known), std::move(source)};
+  }
+  UNISONO_CHECK(known.rank && known.worldSize,
+                "init() with a store needs to be told rank and size too");
+  return {{.store = options.store, .rank = *known.rank, .worldSize = *known.worldSize},
+          std::move(source)};
 }
 
 }  // namespace
@@ -104,19 +165,12 @@ std::optional<Group> Group::splitGroup(const std::vector<std::vector<int>>& list
 }
 
 Group init(const InitOptions& options) {
-  RendezvousResult met{.store = options.store,
-                       .rank = options.rank.value_or(-1),
-                       .worldSize = options.size.value_or(-1)};
-  if (options.store) {
-    UNISONO_CHECK(options.rank && options.size,
-                  "init() with a store needs to be told rank and size too");
-  } else {
-    met = rendezvous(options.url, {.rank = options.rank, .worldSize = options.size});
-  }
+  const auto [met, source] = meet(options);
   setLogRank(met.rank);
   const BackendOptions backend{
       .timeout = options.timeout.value_or(defaultTimeout(kDefaultGroupTimeout)),
-      .groupName = options.name};
+      .groupName = options.name,
+      .groupDesc = str("rank and size by ", source)};
   const MeetingPlace place{.store = met.store, .part = options.name};
   return Group(
       makeGroup(place, met.rank, met.worldSize, configFor(options, place, met, backend), backend));

@@ -1,6 +1,6 @@
 // Group: ranks that work together, in few words.
 //
-//   unisono::Group world = unisono::init();          // RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT
+//   unisono::Group world = unisono::init();          // who this is says the launcher
 //   std::vector<float> gradients = …;
 //   world.allReduce(gradients, {.op = unisono::ReduceOp::AVG});
 //
@@ -189,15 +189,19 @@ class UNISONO_API Group {
   std::shared_ptr<ProcessGroup> group_;
 };
 
-/// How to meet. What is not given comes from the environment.
+/// How to meet. What is not given comes from the launcher, by the environment: rank and size from
+/// UNISONO_RANK and UNISONO_SIZE, else from what torchrun, Open MPI, PMI or Slurm set; without any
+/// this is a world of one.
 struct InitOptions {
-  std::string url = "env://";              // where the ranks meet, unless there is a store
+  /// Where the ranks meet, unless there is a store. env:// is at MASTER_ADDR and MASTER_PORT, or
+  /// without them, where a launcher has started all ranks on one host, in a folder of the user's.
+  std::string url = "env://";
   std::shared_ptr<Store> store = {};       // with it, rank and size are needed too
-  std::optional<int> rank = std::nullopt;  // else from the URL or RANK
-  std::optional<int> size = std::nullopt;  // else from the URL or WORLD_SIZE
+  std::optional<int> rank = std::nullopt;  // else from the URL or the launcher
+  std::optional<int> size = std::nullopt;  // else from the URL or the launcher
   std::string backend = "unisono";         // see backend_config.hpp
   std::string name = "world";
-  std::optional<std::chrono::milliseconds> timeout = std::nullopt;  // of operations; 30 minutes
+  std::optional<std::chrono::milliseconds> timeout = std::nullopt;  // of meeting and operations
 };
 
 /// Meets the other ranks. Throws DistError saying who has not come, or what does not fit.

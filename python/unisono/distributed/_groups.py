@@ -118,7 +118,7 @@ def init_process_group(
             rendezvous(init_method or "env://", rank, world_size, **wait)
         )
     called = "default_pg" if _worlds == 0 else f"default_pg_{_worlds + 1}"
-    core = _core.init_group(store, rank, world_size, called, inner, milliseconds(timeout))
+    core = _core.init_group(None, store, rank, world_size, called, inner, milliseconds(timeout))
     _worlds += 1
     world.default = ProcessGroup(Group(core), name, list(range(world_size)), store)
     world.default.group_desc = "default_pg"
@@ -282,7 +282,7 @@ def _meet_alone(
     name = f"{parent.group_name}/local/{place}/{before}"
     rank = members.index(parent.rank())
     return _core.init_group(
-        parent.get_group_store(), rank, len(members), name, core_backend(backend), most
+        None, parent.get_group_store(), rank, len(members), name, core_backend(backend), most
     )
 
 
