@@ -27,6 +27,7 @@ void takeTimeout(CLI::App& command, Args& args, const char* help);
 
 // Each adds its command. The options that all commands have are added to them in program.cpp.
 void addRun(CLI::App& program, Context& context);
+void addBench(CLI::App& program, Context& context);
 void addStore(CLI::App& program, Context& context);
 void addStoreBench(CLI::App& store, Context& context);
 void addInfo(CLI::App& program, Context& context);

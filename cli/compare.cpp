@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
-#include <unistd.h>
 #include <vector>
 
 #include "unisono/base/error.hpp"
@@ -18,34 +17,13 @@
 #include "bench/collective/comparison.hpp"
 #include "bench/collective/picture.hpp"
 #include "bench/environment.hpp"
+#include "bench/scratch.hpp"
 #include "collective/thresholds.hpp"
 
 namespace unisono::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-/// A folder in memory, gone with this object.
-class Scratch {
- public:
-  Scratch() {
-    std::string name = "/dev/shm/unisono-compare-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) {
-      throw DistError({.reason = Reason::RESOURCE, .what = "no folder in /dev/shm"});
-    }
-    path_ = name;
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 struct Options {
   CollectivePlan plan;

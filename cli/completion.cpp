@@ -22,6 +22,9 @@ struct Level {
 void collect(const CLI::App& app, const std::string& path, std::vector<Level>& levels) {
   Level level{.path = path, .commands = {}, .options = {}};
   for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) {
+      continue;  // for ourselves: the help does not show it either
+    }
     for (const std::string& name : option->get_lnames()) {
       level.options.push_back("--" + name);
     }

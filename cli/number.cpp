@@ -41,6 +41,36 @@ CLI::Validator wholeNumber(std::int64_t least, std::int64_t most) {
       range);
 }
 
+CLI::Validator byteCount(std::uint64_t least, std::uint64_t most) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        std::string digits = text;
+        for (const std::string_view ending : {"B", "b", "i"}) {
+          if (digits.size() > 1 && digits.ends_with(ending)) {
+            digits.pop_back();
+          }
+        }
+        constexpr std::string_view kUnits = "KkMmGg";
+        const std::size_t unit = digits.empty() ? std::string::npos : kUnits.find(digits.back());
+        unsigned shift = 0;
+        if (unit != std::string::npos) {
+          digits.pop_back();
+          shift = 10 * (static_cast<unsigned>(unit) / 2 + 1);
+        }
+        std::uint64_t value = 0;
+        if (!parse(digits, value)) {
+          return str("'", text, "' is not a number of bytes, such as 8, 64K or 1M");
+        }
+        if (value > (most >> shift) || (value << shift) < least) {
+          return str(text, " is out of range, which is ", formatBytes(least), " to ",
+                     formatBytes(most));
+        }
+        text = str(value << shift);
+        return std::string();
+      },
+      "BYTES");
+}
+
 CLI::Validator seconds(double least, double most) {
   return CLI::Validator(
       [=](std::string& text) {

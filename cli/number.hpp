@@ -13,6 +13,9 @@ namespace unisono::cli {
 CLI::Validator wholeNumber(std::int64_t least = std::numeric_limits<std::int64_t>::min(),
                            std::int64_t most = std::numeric_limits<std::int64_t>::max());
 
+/// Bytes from `least` to `most`, such as 8, 64K, 1M or 1GiB; for transform(), as wholeNumber().
+CLI::Validator byteCount(std::uint64_t least, std::uint64_t most);
+
 /// A number of seconds, which may have a fraction; at most as many as can be counted in
 /// milliseconds.
 CLI::Validator seconds(double least = 0, double most = 1e9);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
 import shutil
 import signal
@@ -76,6 +77,22 @@ def test_bash_knows_commands_and_options() -> None:
     assert offered("unisono", "store", "wa") == {"wait", "watch"}
     assert "--force" in offered("unisono", "store", "load", "--f")
     assert offered("unisono", "store", "get", "key", "--he") == {"--help", "--hex"}
+    assert {"--nproc-per-node", "--max-restarts"} <= offered("unisono", "run", "--")
+    assert {"--compare", "--baseline", "--minbytes"} <= offered("unisono", "bench", "--")
+    assert "--as-rank" not in offered("unisono", "bench", "--"), "it is not for people"
+
+
+def test_every_command_and_option_of_the_help_is_completed() -> None:
+    script = run("completion", "bash").stdout
+    ways = re.findall(r"^    '(unisono[^']*)'\) commands='([^']*)' options='([^']*)'", script, re.M)
+    assert len(ways) > 15
+    for path, commands, options in ways:
+        text = run(*path.split()[1:], "--help").stdout
+        listed = text.split("Commands:\n")[1].split("\n\n")[0] if "Commands:\n" in text else ""
+        assert re.findall(r"^  ([a-z]\w+)", listed, re.M) == commands.split(), path
+        assert set(re.findall(r"^  (?:-\w,)?(--[a-z][\w-]*)", text, re.M)) <= set(
+            options.split()
+        ), path
 
 
 @needs("zsh")
@@ -118,7 +135,7 @@ def test_fish_knows_commands_and_options(tmp_path: Path) -> None:
         assert fish.stderr == ""
         return set(fish.stdout.split())
 
-    assert {"run", "store", "info", "completion"} == offered("unisono ")
+    assert {"run", "bench", "store", "info", "completion"} == offered("unisono ")
     assert offered("unisono store wa") == {"wait", "watch"}
     assert offered("unisono store get k --he") == {"--help", "--hex"}
     assert offered("unisono store set --ve") == {"--verbose"}

@@ -30,6 +30,7 @@ pytestmark = NEEDS_PROGRAM
 
 VERSION = (ROOT / "VERSION").read_text().strip()
 SMALL = ("--rounds", "1", "--seconds", "0.01", "--clients", "1")
+SMALL_BENCH = ("barrier", "--rounds", "1", "-n", "3")
 
 # Every command with words that make it succeed on a store in which `k` is 1; FILE stands for a
 # file of the test's own.
@@ -48,10 +49,16 @@ ON_A_STORE = {
     "load": ("FILE",),
     "bench": SMALL,
 }
-LEVELS = [(), ("run",), ("store",), ("store", "serve"), ("info",), ("completion",)] + [
-    ("store", verb) for verb in ON_A_STORE
-]
-COMMANDS = [("info",), ("completion", "bash")] + [
+LEVELS = [
+    (),
+    ("run",),
+    ("bench",),
+    ("store",),
+    ("store", "serve"),
+    ("info",),
+    ("completion",),
+] + [("store", verb) for verb in ON_A_STORE]
+COMMANDS = [("info",), ("completion", "bash"), ("bench", *SMALL_BENCH)] + [
     ("store", verb, *words) for verb, words in ON_A_STORE.items()
 ]
 
@@ -127,7 +134,9 @@ def test_names_the_commands_when_none_was_given(level: tuple[str, ...]) -> None:
     done = run(*level)
 
     assert_one_line(done, 2)
-    assert ("serve, ping, stats" if level else "run, store, info, completion") in done.stderr
+    assert (
+        "serve, ping, stats" if level else "run, bench, store, info, completion"
+    ) in done.stderr
 
 
 def test_a_mistake_before_the_command_is_named_too() -> None:
