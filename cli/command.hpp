@@ -30,6 +30,7 @@ void addRun(CLI::App& program, Context& context);
 void addBench(CLI::App& program, Context& context);
 void addStore(CLI::App& program, Context& context);
 void addStoreBench(CLI::App& store, Context& context);
+void addDoctor(CLI::App& program, Context& context);
 void addInfo(CLI::App& program, Context& context);
 void addCompletion(CLI::App& program, Context& context);
 

@@ -25,7 +25,7 @@ namespace unisono::cli {
 namespace {
 
 /// Every command, in the order of the help.
-constexpr std::array kCommands = {addRun, addBench, addStore, addInfo, addCompletion};
+constexpr std::array kCommands = {addRun, addBench, addStore, addDoctor, addInfo, addCompletion};
 
 int exitCodeFor(const DistError& error) {
   switch (error.reason()) {

@@ -140,7 +140,10 @@ std::string colored(Color color, std::string_view text) {
   if (!useColor) {
     return std::string(text);
   }
-  const char* code = color == Color::GREEN ? "32" : color == Color::RED ? "31" : "2";
+  const char* code = color == Color::GREEN    ? "32"
+                     : color == Color::YELLOW ? "33"
+                     : color == Color::RED    ? "31"
+                                              : "2";
   return str("\033[", code, "m", text, "\033[0m");
 }
 

@@ -60,7 +60,7 @@ std::string readAll(const std::string& name, std::size_t most);
 
 /// How `--color` and NO_COLOR were meant.
 void setColor(std::string_view choice);
-enum class Color : std::uint8_t { GREEN, RED, FAINT };
+enum class Color : std::uint8_t { GREEN, YELLOW, RED, FAINT };
 std::string colored(Color color, std::string_view text);
 
 /// "1,234 of 10,000 keys" on a line of its own, when stderr is a terminal.

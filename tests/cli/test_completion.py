@@ -135,7 +135,7 @@ def test_fish_knows_commands_and_options(tmp_path: Path) -> None:
         assert fish.stderr == ""
         return set(fish.stdout.split())
 
-    assert {"run", "bench", "store", "info", "completion"} == offered("unisono ")
+    assert {"run", "bench", "store", "doctor", "info", "completion"} == offered("unisono ")
     assert offered("unisono store wa") == {"wait", "watch"}
     assert offered("unisono store get k --he") == {"--help", "--hex"}
     assert offered("unisono store set --ve") == {"--verbose"}

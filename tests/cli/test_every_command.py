@@ -53,12 +53,13 @@ LEVELS = [
     (),
     ("run",),
     ("bench",),
+    ("doctor",),
     ("store",),
     ("store", "serve"),
     ("info",),
     ("completion",),
 ] + [("store", verb) for verb in ON_A_STORE]
-COMMANDS = [("info",), ("completion", "bash"), ("bench", *SMALL_BENCH)] + [
+COMMANDS = [("info",), ("completion", "bash"), ("bench", *SMALL_BENCH), ("doctor",)] + [
     ("store", verb, *words) for verb, words in ON_A_STORE.items()
 ]
 
@@ -135,7 +136,7 @@ def test_names_the_commands_when_none_was_given(level: tuple[str, ...]) -> None:
 
     assert_one_line(done, 2)
     assert (
-        "serve, ping, stats" if level else "run, bench, store, info, completion"
+        "serve, ping, stats" if level else "run, bench, store, doctor, info, completion"
     ) in done.stderr
 
 
