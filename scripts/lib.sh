@@ -129,25 +129,29 @@ package_stamp() {
   ) | sha256sum
 }
 
-# install_package: builds the Python package and installs it into the .venv, unless it is there.
+# install_package: builds a wheel of the Python package in build/wheel and installs it into the
+# .venv, unless it is there.
 # It needs what setup.sh installs for it, and no package index. Where there is a build/release, it
 # is brought up to date and linked, instead of compiling everything once more.
 install_package() {
-  local stamp prebuilt=()
+  local stamp prebuilt=() wheel=$ROOT/build/wheel
   stamp=$(package_stamp)
-  if [[ -f $VENV/.installed-unisono && $(<"$VENV/.installed-unisono") == "$stamp" ]]; then
+  if [[ -f $VENV/.installed-unisono && $(<"$VENV/.installed-unisono") == "$stamp" ]] &&
+    compgen -G "$wheel/*.whl" >/dev/null; then
     say "nothing has changed"
     return 0
   fi
-  rm -f "$VENV/.installed-unisono"
+  rm -rf "$VENV/.installed-unisono" "$wheel"
   if [[ -f $ROOT/build/release/build.ninja ]] && build release unisono_program; then
     prebuilt=(--config-settings=cmake.define.UNISONO_PREBUILT="$ROOT/build/release"
       --config-settings=cmake.build-type=RelWithDebInfo # that of the preset
       --config-settings=install.strip=true)
   fi
-  CMAKE_BUILD_PARALLEL_LEVEL=$(jobs_count) logged package "$VENV/bin/python" -m pip install -v \
-    --no-build-isolation --no-cache-dir --no-deps --no-index --force-reinstall \
+  CMAKE_BUILD_PARALLEL_LEVEL=$(jobs_count) logged package "$VENV/bin/python" -m pip wheel -v \
+    --no-build-isolation --no-cache-dir --no-deps --no-index --wheel-dir "$wheel" \
     --config-settings=cmake.define.UNISONO_WERROR=ON "${prebuilt[@]}" "$ROOT" || return
+  logged install-package "$VENV/bin/python" -m pip install --no-deps --no-index --force-reinstall \
+    "$wheel"/*.whl || return
   echo "$stamp" >"$VENV/.installed-unisono"
 }
 
