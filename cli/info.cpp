@@ -11,6 +11,7 @@
 #include "unisono/version.hpp"
 
 #include "base/env.hpp"
+#include "base/log.hpp"
 #include "base/str.hpp"
 #include "collective/thresholds.hpp"
 #include "command.hpp"
@@ -73,10 +74,13 @@ std::string toText(const nlohmann::json& document) {
   return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// Logs nothing, so -v and -q change no variable that it is about to show.
+/// Logs nothing but a wrong UNISONO_LOG, so -v and -q change no variable that it is about to show.
 void printInfo(const InfoOptions& options) {
   watchSignals();
   setColor(options.color);
+  if (!options.quiet) {
+    static_cast<void>(logEnabled(LogLevel::WARN, "cli"));
+  }
   if (options.json) {
     nlohmann::json document = {{"schema", "unisono-info/1"}, {"version", UNISONO_VERSION_STRING}};
     if (options.env) {

@@ -16,6 +16,7 @@
 #include "unisono/base/error.hpp"
 #include "unisono/version.hpp"
 
+#include "base/log.hpp"
 #include "base/str.hpp"
 #include "command.hpp"
 #include "run_line.hpp"
@@ -185,6 +186,7 @@ void begin(const Manner& manner) {
     const char* level = manner.verbose > 1 ? "debug" : manner.verbose == 1 ? "info" : "error";
     ::setenv("UNISONO_LOG", level, 1);
   }
+  static_cast<void>(logEnabled(LogLevel::WARN, "cli"));  // says now if UNISONO_LOG makes no sense
 }
 
 int runProgram(int argc, char** argv) {

@@ -118,6 +118,7 @@ void checkEnvironment() {
   if (checked.exchange(true)) {
     return;
   }
+  static_cast<void>(logEnabled(LogLevel::WARN, "env"));  // tells of a wrong UNISONO_LOG, too
   std::size_t count = 0;
   while (environ != nullptr && environ[count] != nullptr) {
     ++count;

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/env.hpp"
 #include "base/fd.hpp"
 #include "base/thread.hpp"
 #include "support/support.hpp"
@@ -127,6 +128,19 @@ TEST(LogDeathTest, SaysWhichPartOfTheSettingItDoesNotKnow) {
 
   EXPECT_EXIT(logTwice(), ::testing::ExitedWithCode(0),
               AllOf(HasSubstr("UNISONO_LOG"), HasSubstr("'store=loud'"), HasSubstr("first")));
+}
+
+TEST(LogDeathTest, TellsOfAWrongSettingAlsoWhereNothingElseIsLogged) {
+  const FreshProcess fresh;
+  const auto readKnobs = [] {
+    ::setenv("UNISONO_LOG", "bogus", 1);
+    checkEnvironment();
+    checkEnvironment();
+    ::_exit(0);
+  };
+
+  EXPECT_EXIT(readKnobs(), ::testing::ExitedWithCode(0),
+              AllOf(HasSubstr("'bogus'"), HasSubstr("debug, info, warn, error or off")));
 }
 
 TEST(LogTest, StartsWithTheRoom) {

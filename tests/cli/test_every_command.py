@@ -240,3 +240,22 @@ def test_output_that_cannot_be_written_is_told_by_all(store: Client) -> None:
 
         assert_one_line(done, 1)
         assert "No space left on device" in done.stderr
+
+
+def test_a_level_of_logging_that_there_is_not_is_told_once_with_those_there_are(
+    store: Client,
+) -> None:
+    store.run("set", "k", "v")
+    for command in (
+        ("info",),
+        ("info", "--env"),
+        ("completion", "bash"),
+        ("store", "get", "k", "-e", store.endpoint),
+    ):
+        done = run(*command, UNISONO_LOG="bogus")
+
+        assert done.returncode == 0
+        assert done.stderr.count("\n") == 1
+        assert "'bogus'" in done.stderr
+        assert "debug, info, warn, error or off" in done.stderr
+    assert run("info", "-q", UNISONO_LOG="bogus").stderr == ""
