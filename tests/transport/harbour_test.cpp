@@ -113,13 +113,15 @@ TEST_F(HarbourTest, SendsStrangersAway) {
     ASSERT_TRUE(socket.sendAll(words, Deadline::after(20s)).isDone());
     EXPECT_TRUE(isClosed(socket));
   }
-  Socket socket = connect();
-  ASSERT_TRUE(socket.sendAll(wrongKey.hello(), Deadline::after(20s)).isDone());
-  EXPECT_FALSE(wrongKey.prove(receive(socket, kChallengeSize)));
-  ASSERT_TRUE(socket.sendAll(std::string(kProofSize, 'p'), Deadline::after(20s)).isDone());
-  EXPECT_TRUE(isClosed(socket));
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    Socket socket = connect();
+    ASSERT_TRUE(socket.sendAll(wrongKey.hello(), Deadline::after(20s)).isDone());
+    EXPECT_FALSE(wrongKey.prove(receive(socket, kChallengeSize)));
+    ASSERT_TRUE(socket.sendAll(std::string(kProofSize, 'p'), Deadline::after(20s)).isDone());
+    EXPECT_TRUE(isClosed(socket));
+  }
   EXPECT_EQ(dock_.count(), 0U);
-  EXPECT_THAT(log.lines(), Contains(HasSubstr("AUTH_FAILED")));
+  EXPECT_THAT(log.lines(), Contains(HasSubstr("AUTH_FAILED")).Times(1)) << "and does not fill it";
 }
 
 TEST_F(HarbourTest, TakesHellosInPieces) {

@@ -133,6 +133,7 @@ TEST(MeshWireTest, ReportsSurviveTheWay) {
     EXPECT_FALSE(Report::decode(std::string_view(bytes).substr(0, size)));
   }
   EXPECT_TRUE(Report::decode(Report{}.encode()));
+  EXPECT_FALSE(Report::decode(bytes + "x")) << "more than a report";
 }
 
 TEST(MeshWireTest, CardsSurviveTheWay) {

@@ -99,7 +99,12 @@ class Harbour::Impl {
     return port;
   }
   void moor(const DockName& name, const Key& key, Dock& dock) {
-    runOn(*reactor_, [&] { docks_[name] = {key, &dock, {}}; });
+    runOn(*reactor_, [&] {
+      docks_.erase(name);
+      Moored& moored = docks_[name];
+      moored.key = key;
+      moored.dock = &dock;
+    });
   }
   void cast(const DockName& name) {
     runOn(*reactor_, [&] { forget(name); });
@@ -110,6 +115,7 @@ class Harbour::Impl {
     Key key{};
     Dock* dock = nullptr;  // null: gone; `last` is what became of it
     Report last;
+    LogLimit impostors;
   };
   struct Pier final : Watcher {
     Pier(Impl& owner, Listener listening) : impl(owner), listener(std::move(listening)) {}
@@ -205,8 +211,11 @@ class Harbour::Impl {
     const auto hello = Hello::parse(frame);
     const auto note = hello ? Note::decode(hello->note) : std::nullopt;
     if (!note) {
-      UNISONO_LOG(WARN, "transport", guest.address().text(),
-                  " has connected to the port for ranks of other hosts, and is none");
+      std::string more;
+      if (strangers_.admit(&more)) {
+        UNISONO_LOG(WARN, "transport", guest.address().text(),
+                    " has connected to the port for ranks of other hosts, and is none", more);
+      }
       return false;
     }
     guest.name = {.id = std::string(hello->id), .rank = note->to};
@@ -226,8 +235,11 @@ class Harbour::Impl {
     reactor_->role.assertHeld();
     const auto moored = docks_.find(guest.name);
     if (!guest.handshake->accepts(guest.take(0))) {
-      UNISONO_LOG(WARN, "transport", guest.address().text(), " says it is rank ", guest.note.from,
-                  " of a group here, and does not know the job's secret [AUTH_FAILED]");
+      std::string more;
+      if (moored != docks_.end() && moored->second.impostors.admit(&more)) {
+        UNISONO_LOG(WARN, "transport", guest.address().text(), " says it is rank ", guest.note.from,
+                    " of a group here, and does not know the job's secret [AUTH_FAILED]", more);
+      }
       return false;
     }
     if (moored == docks_.end()) {
@@ -294,6 +306,7 @@ class Harbour::Impl {
   std::vector<std::unique_ptr<Pier>> piers_;
   std::unordered_map<int, std::unique_ptr<Visit>> visits_;
   std::map<DockName, Moored> docks_;
+  LogLimit strangers_;               // whoever can connect could fill the log
   std::deque<DockName> remembered_;  // whose docks are gone
 };
 

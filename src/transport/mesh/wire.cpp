@@ -176,7 +176,8 @@ std::optional<Report> Report::decode(std::string_view bytes) {
   const auto state = in.number<std::uint32_t>();
   const auto seq = in.number<std::uint64_t>();
   const auto cause = in.blob();
-  if (!state || !seq || !cause || *state < static_cast<std::uint32_t>(State::LIVE) ||
+  if (!state || !seq || !cause || !in.rest().empty() ||
+      *state < static_cast<std::uint32_t>(State::LIVE) ||
       *state > static_cast<std::uint32_t>(State::UNKNOWN)) {
     return std::nullopt;
   }
