@@ -85,8 +85,7 @@ std::pair<RendezvousResult, std::string> meet(const InitOptions& options) {
   }
   UNISONO_CHECK(known.rank && known.worldSize,
                 "init() with a store needs to be told rank and size too");
-  return {{.store = options.store, .rank = *known.rank, .worldSize = *known.worldSize},
-          std::move(source)};
+  return {{.store = options.store, .rank = *known.rank, .worldSize = *known.worldSize}, source};
 }
 
 }  // namespace
