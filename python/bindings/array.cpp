@@ -149,15 +149,42 @@ Dims stridesOf(const Py_buffer& view) {
   return Dims(strides);
 }
 
-Tensor fromBuffer(nb::handle array, Access access) {
+Tensor fromBuffer(nb::handle array, Access access, std::optional<DType> known = std::nullopt);
+
+/// The type that an array says by name, of those that buffers have no letter for.
+std::optional<DType> typeByName(nb::handle array) {
+  const nb::object name = nb::getattr(nb::getattr(array, "dtype", nb::none()), "name", nb::none());
+  if (nb::str("bfloat16").equal(name)) {
+    return DType::BFLOAT16;
+  }
+  if (nb::str("float8_e4m3fn").equal(name)) {
+    return DType::FLOAT8_E4M3;
+  }
+  return nb::str("float8_e5m2").equal(name) ? std::optional(DType::FLOAT8_E5M2) : std::nullopt;
+}
+
+/// NumPy has types that it cannot describe in a buffer, such as datetime64. Of those that tensors
+/// may have, as the package ml_dtypes adds them, the same memory is taken as whole numbers.
+Tensor fromUndescribed(nb::handle array, Access access) {
+  const std::optional<DType> type = typeByName(array);
+  if (!type) {
+    refuseElements(array, "an unknown type");
+  }
+  const nb::object numbers = array.attr("view")(elementSize(*type) == 2 ? "uint16" : "uint8");
+  return fromBuffer(numbers, access, type);
+}
+
+/// A tensor of `known` elements, or of those that the buffer describes.
+Tensor fromBuffer(nb::handle array, Access access, std::optional<DType> known) {
   const std::shared_ptr<Exported> exported = kept(new Exported);
   Py_buffer& view = exported->view;
   if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_RECORDS_RO) != 0) {
-    PyErr_Clear();  // NumPy has types that it cannot describe in a buffer, such as datetime64
-    refuseElements(array, "an unknown type");
+    PyErr_Clear();
+    return fromUndescribed(array, access);
   }
   const char* format = view.format == nullptr ? "B" : view.format;
-  const std::optional<DType> type = bufferType(format, static_cast<std::size_t>(view.itemsize));
+  const std::optional<DType> type =
+      known ? known : bufferType(format, static_cast<std::size_t>(view.itemsize));
   if (!type) {
     refuseElements(array, format);
   }

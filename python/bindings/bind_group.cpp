@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <memory>
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <optional>
@@ -202,6 +203,19 @@ void bindOperations(nb::class_<GroupHandle>& type) {
           "Waits for all ranks; rank 0 says who has not come.");
 }
 
+using Octets = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;
+
+/// Memory of the group's, which goes with the last array that looks at it.
+Octets allocate(const GroupHandle& self, std::int64_t bytes) {
+  Group group = self.get();
+  auto held =
+      std::make_unique<Tensor>(withoutLock([&] { return group.allocate(bytes, DType::UINT8); }));
+  void* const data = held->data();
+  const nb::capsule owner(held.release(),
+                          [](void* tensor) noexcept { delete static_cast<Tensor*>(tensor); });
+  return {data, {static_cast<std::size_t>(bytes)}, owner};
+}
+
 void bindMaking(nb::class_<GroupHandle>& type) {
   type.def(
           "split",
@@ -239,6 +253,9 @@ void bindMaking(nb::class_<GroupHandle>& type) {
             group.processGroup().setTimeout(std::chrono::milliseconds(milliseconds));
           },
           nb::arg("milliseconds"), "Sets how long operations may take that have no timeout.")
+      .def("allocate", allocate, nb::arg("bytes"),
+           nb::sig("def allocate(self, bytes: int) -> object"),
+           "An array of NumPy's, of so many zeros, that the other ranks reach where it is.")
       .def(
           "close",
           [](GroupHandle& self) {

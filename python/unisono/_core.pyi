@@ -198,6 +198,11 @@ class Group:
     def set_timeout(self, milliseconds: int) -> None:
         """Sets how long operations may take that have no timeout."""
 
+    def allocate(self, bytes: int) -> object:
+        """
+        An array of NumPy's, of so many zeros, that the other ranks reach where it is.
+        """
+
     def close(self) -> None:
         """Ends it in order: waits for operations under way."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import math
 import weakref
 from collections.abc import Sequence
 from datetime import timedelta
@@ -369,6 +370,19 @@ class Group:
     ) -> Result:
         """Rank r gets object r of the root's list; see broadcast_object()."""
         return Exchange(self, unsafe_pickle, timeout).scatter(values, root)
+
+    def allocate(self, shape: int | Sequence[int], dtype: object = "float32") -> Array:
+        """An array of NumPy's, of zeros, in memory that the other ranks reach where it is.
+
+        Operations on it, or on parts of it, copy nothing in between. The memory goes with the last
+        array that looks at it, also after the group.
+        """
+        import numpy
+
+        kind = numpy.dtype(dtype)  # type: ignore[call-overload]
+        lengths = (shape,) if isinstance(shape, int) else tuple(shape)
+        octets: Array = self._core.allocate(kind.itemsize * math.prod(lengths))
+        return octets.view(kind).reshape(lengths)
 
     def split(self, color: int | None) -> Group | None:
         """A group of those who give the same `color`, in the order of their ranks here.
