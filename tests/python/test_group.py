@@ -367,7 +367,79 @@ import threading, time
 from unisono.testing import local_world
 context = local_world(2)  # closed when it goes
 worlds = context.__enter__()
-threading.Thread(target=worlds[0].barrier, daemon=True).start()
+def wait():
+    try:
+        worlds[0].barrier()
+    except unisono.distributed.DistError:
+        pass  # the group is left at the end
+threading.Thread(target=wait, daemon=True).start()
+time.sleep(0.1)
+""",
+    "with a world of torch's functions that was not destroyed": """
+import unisono.distributed as dist
+dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1)
+group = dist.new_group([0])
+dist.barrier(group)
+""",
+    "with operations under way whose peer never comes": """
+from unisono.testing import local_world
+context = local_world(2)
+worlds = context.__enter__()
+values = bytearray(3)
+works = [worlds[0].all_reduce(values, async_op=True) for _ in range(3)]
+works[0].add_done_callback(print)
+""",
+    "with a future that is not there yet": """
+import threading
+import unisono.distributed as dist
+from unisono.distributed._kinds import Work
+from unisono.testing import local_world
+context = local_world(2)
+worlds = context.__enter__()
+work = worlds[0].all_reduce(bytearray(3), async_op=True)
+future = Work(work._work, []).get_future()
+after = future.then(lambda done: done.value())
+def wait():
+    try:
+        after.wait()
+    except dist.DistError:
+        pass  # the group is left at the end
+threading.Thread(target=wait, daemon=True).start()
+""",
+    "while daemon threads work without end": """
+import threading, time
+from unisono.testing import local_world
+context = local_world(2)
+worlds = context.__enter__()
+def work(world):
+    values = bytearray(8)
+    try:
+        while True:
+            world.all_reduce(values)
+    except unisono.distributed.DistError:
+        pass  # the group is left at the end
+for world in worlds:
+    threading.Thread(target=work, args=(world,), daemon=True).start()
+time.sleep(0.1)
+""",
+    "with memory of a group that was closed": """
+with unisono.init() as world:
+    values = world.allocate(1000)
+values += 1
+""",
+    "by sys.exit inside a world": """
+import sys
+with unisono.init() as world:
+    work = world.barrier(async_op=True)
+    sys.exit(0)
+""",
+    "while a rank waits at the meeting": """
+import os, threading, time
+os.environ |= {
+    "OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "PMIX_NAMESPACE": f"a test of {os.getpid()}",
+}
+threading.Thread(target=unisono.init, daemon=True).start()
 time.sleep(0.1)
 """,
     "in a forked child, which cannot use the groups of its parent": """
