@@ -83,7 +83,8 @@ RedOpType reductionNamed(nb::handle op) {
 /// By its name, or as ("premul_sum", factor).
 ReduceOp toReduction(nb::handle op) {
   if (PyUnicode_Check(op.ptr()) != 0) {
-    return reductionNamed(op);
+    const bool isUsual = PyUnicode_CompareWithASCIIString(op.ptr(), "sum") == 0;
+    return isUsual ? ReduceOp(RedOpType::SUM) : ReduceOp(reductionNamed(op));
   }
   if (PyTuple_Check(op.ptr()) != 0 && PyTuple_GET_SIZE(op.ptr()) == 2 &&
       nb::str("premul_sum").equal(op[0])) {

@@ -71,7 +71,8 @@ HeldLock::HeldLock() {
 
 GuestLock::GuestLock() noexcept {
   asking.fetch_add(1);
-  if (onMainThread() ? Py_IsInitialized() != 0 : !closed.load()) {
+  // Which thread this is, is a question to the kernel: asked only when it matters.
+  if (Py_IsInitialized() != 0 && (!closed.load() || onMainThread())) {
     try {
       state_ = PyGILState_Ensure();
       entered_ = true;
