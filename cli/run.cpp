@@ -36,6 +36,8 @@ struct RunArgs : Manner {
   bool module = false;
   bool noPython = false;
   std::string threads = "auto";
+  std::string input = "0";
+  std::vector<std::string> variables;
   std::string prefix = "[{rank}]";
 
   int maxRestarts = 0;
@@ -45,12 +47,14 @@ struct RunArgs : Manner {
   std::string logDir;
   std::string redirects = "0";
   std::string tee = "0";
+  std::string shown;
 
   std::string nodes = "1";
   int nodeRank = 0;
   std::string masterAddress = "127.0.0.1";
   std::optional<std::uint16_t> masterPort;
   std::string endpoint;
+  std::string bind;
   std::string runId;
   std::string backend = "static";
   std::string role = "default";
@@ -161,6 +165,24 @@ int threadsOf(const std::string& text, int workers) {
   return *count;
 }
 
+/// Of --env NAME=VALUE; what ranks are told by their launcher is not the user's to choose.
+launch::Variables variablesOf(const std::vector<std::string>& words) {
+  const launch::Variables ours = launch::variablesOf({}, 0, 0, {}, "");
+  launch::Variables variables;
+  for (const std::string& word : words) {
+    const std::size_t end = word.find('=');
+    if (end == std::string::npos || end == 0) {
+      refuse(str("--env ", word, " gives no variable a value"), "give NAME=VALUE");
+    }
+    const std::string name = word.substr(0, end);
+    if (ours.contains(name) && name != "TORCH_NCCL_ASYNC_ERROR_HANDLING") {
+      refuse(str("--env ", name, " is for the launcher to set"), "leave it out");
+    }
+    variables[name] = word.substr(end + 1);
+  }
+  return variables;
+}
+
 launch::Job jobOf(const RunArgs& args, const std::vector<std::string>& words) {
   if (words.empty() || words.front().empty()) {
     refuse("no program was given", "name it after the options: unisono run -n 4 train.py");
@@ -177,6 +199,10 @@ launch::Job jobOf(const RunArgs& args, const std::vector<std::string>& words) {
   job.signals = args.signals;
   job.redirects = launch::parseStreams("--redirects", args.redirects, job.workers);
   job.tee = launch::parseStreams("--tee", args.tee, job.workers);
+  job.shown = launch::parseRanks("--local-ranks-filter", args.shown, job.workers);
+  job.input = args.input == "none" ? launch::Input::NOBODY : launch::Input::RANK_0;
+  job.variables = variablesOf(args.variables);
+  job.bind = args.bind;
   job.command = launch::commandFor(args.module     ? launch::Program::MODULE
                                    : args.noPython ? launch::Program::AS_IS
                                                    : launch::Program::BY_NAME,
@@ -248,6 +274,10 @@ void takeNodes(CLI::App& command, RunArgs& args) {
       ->transform(wholeNumber(0, 65'535))
       ->group(kGroup);
   command.add_option("--rdzv-endpoint", args.endpoint, "Both in one: host:port")->group(kGroup);
+  command
+      .add_option("--bind", args.bind,
+                  "Address at which node 0 serves the store (default: its own; 0.0.0.0 for all)")
+      ->group(kGroup);
   command.add_option("--rdzv-id", args.runId, "A name for the job (default: a random one)")
       ->group(kGroup);
 }
@@ -269,6 +299,10 @@ void takeLogs(CLI::App& command, RunArgs& args) {
       ->group(kGroup);
   command.add_option("-t,--tee", args.tee, "Into files and here, given in the same way")
       ->capture_default_str()
+      ->group(kGroup);
+  command
+      .add_option("--local-ranks-filter", args.shown,
+                  "Show nothing here but what these local ranks print: 0,2 (default: all)")
       ->group(kGroup);
 }
 
@@ -318,6 +352,11 @@ void addRun(CLI::App& program, Context& context) {
   command
       ->add_option("--threads", args->threads,
                    "OMP_NUM_THREADS of each rank, unless it is set; auto: cores by ranks")
+      ->capture_default_str();
+  command->add_option("--env", args->variables, "NAME=VALUE for every rank; may be given again")
+      ->allow_extra_args(false);
+  command->add_option("--stdin", args->input, "Who reads what is given here: rank 0, or none")
+      ->check(CLI::IsMember({"0", "none"}))
       ->capture_default_str();
   takeLife(*command, *args);
   takeOthers(*command, *args);

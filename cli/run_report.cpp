@@ -1,5 +1,6 @@
 #include "run_report.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -50,12 +51,56 @@ std::string howItEnded(int result) {
                     : str("failed with exit code ", result);
 }
 
+/// What torch's error file says, {"message":{"message","extraInfo":{"py_callstack"}}}, or one with
+/// a text for its message.
+struct Account {
+  std::string message;
+  std::string traceback;
+};
+
+Account accountOf(const launch::Loss& loss) {
+  const auto document = nlohmann::json::parse(loss.account, nullptr, false);
+  const auto text = [](const nlohmann::json& object, const char* name) {
+    const auto found = object.is_object() ? object.find(name) : object.end();
+    return object.is_object() && found != object.end() && found->is_string()
+               ? found->get<std::string>()
+               : "";
+  };
+  if (!document.is_object() || !document.contains("message")) {
+    return {};
+  }
+  const nlohmann::json& message = document["message"];
+  if (message.is_string()) {
+    return {.message = message.get<std::string>(), .traceback = {}};
+  }
+  const bool hasMore = message.is_object() && message.contains("extraInfo");
+  return {.message = text(message, "message"),
+          .traceback = hasMore ? text(message["extraInfo"], "py_callstack") : ""};
+}
+
+/// The lines of what it said of its failure, unless its last lines show that anyway.
+std::vector<std::string> unseen(const Account& account, const std::vector<std::string>& seen) {
+  std::vector<std::string> lines;
+  std::string_view left = account.traceback.empty() ? account.message : account.traceback;
+  while (!left.empty()) {
+    const std::string_view line = left.substr(0, left.find('\n'));
+    left.remove_prefix(std::min(left.size(), line.size() + 1));
+    if (!line.empty()) {
+      lines.emplace_back(line);
+    }
+  }
+  const bool isSeen =
+      !lines.empty() && std::find(seen.begin(), seen.end(), lines.back()) != seen.end();
+  return isSeen ? std::vector<std::string>() : lines;
+}
+
 std::string remedy(const launch::Loss& loss) {
   if (loss.result == -SIGKILL) {
     return "if nobody did that, memory may have run out: see dmesg";
   }
-  return loss.lastLines.empty() ? "it printed nothing; run it alone to see why"
-                                : "look at its last lines, below";
+  return loss.lastLines.empty() && loss.account.empty()
+             ? "it printed nothing; run it alone to see why"
+             : "look at its last lines, below";
 }
 
 std::string ranksText(const std::vector<int>& ranks) {
@@ -79,8 +124,10 @@ void tellLoss(const Manner& manner, const launch::Report& report) {
   }
   complain(what, remedy(loss));
   if (!manner.quiet && !manner.json) {
-    for (const std::string& line : loss.lastLines) {
-      std::fprintf(stderr, "    %s\n", printable(line).c_str());
+    for (const auto& lines : {unseen(accountOf(loss), loss.lastLines), loss.lastLines}) {
+      for (const std::string& line : lines) {
+        std::fprintf(stderr, "    %s\n", printable(line).c_str());
+      }
     }
   }
 }
@@ -103,12 +150,15 @@ void printEnd(const launch::Report& report, int code) {
     for (const std::string& line : loss.lastLines) {
       failed["last_lines"].push_back(printable(line));
     }
+    if (const Account account = accountOf(loss); !account.message.empty()) {
+      failed["error"] = {{"message", account.message}, {"traceback", account.traceback}};
+    }
     document["failed"] = std::move(failed);
   }
   if (!report.folder.empty()) {
     document["log_dir"] = printable(report.folder);
   }
-  printLine(document.dump());
+  printLine(document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 }  // namespace

@@ -56,6 +56,10 @@ Folder::~Folder() {
   }
 }
 
+std::string Folder::leftover() const {
+  return fate_ == Fate::REMOVED ? path_ : secretFile();
+}
+
 std::string Folder::of(int localRank, int attempt) const {
   std::string path = str(path_, "/attempt_", attempt, "/", localRank);
   make(path);

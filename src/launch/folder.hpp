@@ -24,6 +24,10 @@ class Folder {
   /// The folder of a rank in an attempt. Throws as the constructor when it cannot be made.
   std::string of(int localRank, int attempt) const;
 
+  /// What is to be removed if we are killed: all of it, or the secret alone.
+  std::string leftover() const;
+  std::string secretFile() const { return path_ + "/secret"; }
+
  private:
   std::string path_;
   const Fate fate_;

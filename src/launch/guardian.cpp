@@ -5,8 +5,10 @@
 #include <csignal>
 #include <cstdint>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <system_error>
 #include <unistd.h>
 
 #include "unisono/base/error.hpp"
@@ -17,6 +19,7 @@ namespace unisono::launch {
 namespace {
 
 constexpr std::size_t kMostGroups = 8192;  // the launcher starts fewer ranks than that
+constexpr pid_t kFarewell = 0;             // told when the launcher ends in good order
 
 [[noreturn]] void fail(int error) {
   throw DistError(
@@ -36,8 +39,8 @@ void note(std::array<pid_t, kMostGroups>& groups, pid_t group) {
   }
 }
 
-/// The guardian's life. Only calls that are safe after a fork in a process with threads.
-[[noreturn]] void guard(int pipe) {
+/// The guardian's life.
+[[noreturn]] void guard(int pipe, const std::string& leftover) {
   ::setsid();  // Ctrl-C is not for it
   sigset_t all;
   sigfillset(&all);
@@ -46,11 +49,14 @@ void note(std::array<pid_t, kMostGroups>& groups, pid_t group) {
   ::dup2(pipe, 0);
   ::syscall(SYS_close_range, 1U, ~0U, 0U);  // who reads the launcher's output waits for its end
   static std::array<pid_t, kMostGroups> groups{};
+  bool isKilled = true;
   pid_t group = 0;
   // Ends when the launcher has: there is nobody else to write.
   for (ssize_t count = 1; count != 0;) {
     count = ::read(0, &group, sizeof group);
-    if (count == sizeof group) {
+    if (count == sizeof group && group == kFarewell) {
+      isKilled = false;
+    } else if (count == sizeof group) {
       note(groups, group);
     } else if (count < 0 && errno != EINTR) {
       break;
@@ -60,6 +66,10 @@ void note(std::array<pid_t, kMostGroups>& groups, pid_t group) {
     if (left > 0) {
       ::kill(-left, SIGKILL);
     }
+  }
+  if (isKilled) {  // else it does that itself
+    std::error_code ignored;
+    std::filesystem::remove_all(leftover, ignored);
   }
   ::_exit(0);
 }
@@ -72,7 +82,7 @@ void tell(int pipe, pid_t number) noexcept {
 
 }  // namespace
 
-Guardian::Guardian() {
+Guardian::Guardian(const std::string& leftover) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
     fail(errno);
@@ -80,13 +90,17 @@ Guardian::Guardian() {
   pipe_ = UniqueFd(ends[1]);  // closed in the child
   const pid_t child = ::fork();
   if (child == 0) {
-    guard(ends[0]);
+    guard(ends[0], leftover);
   }
   const int error = errno;
   ::close(ends[0]);
   if (child < 0) {
     fail(error);
   }
+}
+
+Guardian::~Guardian() {
+  tell(pipe_.get(), kFarewell);
 }
 
 void Guardian::watch(pid_t group) noexcept {

@@ -134,10 +134,10 @@ class Meeting::Search {
   std::exception_ptr failure_ UNISONO_GUARDED_BY(mutex_);
 };
 
-Meeting::Meeting(const Job& job, const std::string& folder) : job_(job), key_(tcp::storeKey()) {
+Meeting::Meeting(const Job& job, const std::string& secretFile) : job_(job), key_(tcp::storeKey()) {
   const Deadline deadline = Deadline::after(defaultTimeout());
   if (job_.nodes == 1 && !key_) {
-    makeSecret(folder);
+    makeSecret(secretFile);
   }
   places_ = {
       .master = job_.store, .store = job_.store, .secretFile = secretFile_, .ownAddress = {}};
@@ -164,10 +164,10 @@ Meeting::~Meeting() {
   }
 }
 
-void Meeting::makeSecret(const std::string& folder) {
+void Meeting::makeSecret(const std::string& path) {
   const std::string secret = hexadecimal(randomBytes(kSecretBytes));
-  secretFile_ = folder + "/secret";
-  writeSecret(secretFile_, secret);
+  writeSecret(path, secret);
+  secretFile_ = path;
   key_ = deriveKey(secret, "store");
 }
 

@@ -25,9 +25,9 @@ class Relay;
 
 class Meeting {
  public:
-  /// Makes the secret, in `folder`, if there is none, and listens. Throws what those throw:
-  /// UsageError (CONFIG) for a secret that cannot be used, DistNetworkError.
-  Meeting(const Job& job, const std::string& folder);
+  /// Makes the secret, in the file `secretFile`, if there is none, and listens. Throws what those
+  /// throw: UsageError (CONFIG) for a secret that cannot be used, DistNetworkError.
+  Meeting(const Job& job, const std::string& secretFile);
   ~Meeting();
   Meeting(const Meeting&) = delete;
   Meeting& operator=(const Meeting&) = delete;
@@ -46,7 +46,7 @@ class Meeting {
   std::size_t connectionCount() const;
 
  private:
-  void makeSecret(const std::string& folder);
+  void makeSecret(const std::string& path);
   void serve();
   void search();
 

@@ -110,6 +110,24 @@ std::vector<unsigned> parseStreams(std::string_view option, std::string_view tex
   return streams;
 }
 
+std::vector<bool> parseRanks(std::string_view option, std::string_view text, int workers) {
+  std::vector<bool> chosen(static_cast<std::size_t>(workers), text.empty());
+  for (std::string_view left = text; !left.empty();) {
+    const std::string_view word = left.substr(0, left.find(','));
+    std::size_t rank = 0;
+    const char* end = word.data() + word.size();
+    const auto [stopped, error] = std::from_chars(word.data(), end, rank);
+    if (error != std::errc() || stopped != end || left.ends_with(',')) {
+      refuse(str(option, " ", text, " makes no sense"), "give local ranks: 0,2");
+    }
+    if (rank < chosen.size()) {
+      chosen[rank] = true;
+    }
+    left.remove_prefix(std::min(left.size(), word.size() + 1));
+  }
+  return chosen;
+}
+
 Variables variablesOf(const Job& job, int localRank, int attempt, const Places& places,
                       const std::string& errorFile) {
   const std::string rank = str(job.rankOf(localRank));
@@ -134,6 +152,7 @@ Variables variablesOf(const Job& job, int localRank, int attempt, const Places& 
       {"TORCHELASTIC_SIGNALS_TO_HANDLE", job.signals},
       {"UNISONO_STORE", str("tcp://", places.store.text())},
   };
+  variables.insert(job.variables.begin(), job.variables.end());
   if (!places.secretFile.empty()) {
     variables.emplace("UNISONO_AUTH_SECRET_FILE", places.secretFile);
   }

@@ -22,6 +22,15 @@ enum : unsigned { STDOUT_BIT = 1, STDERR_BIT = 2 };
 /// Throws UsageError naming `option` when `text` is neither.
 std::vector<unsigned> parseStreams(std::string_view option, std::string_view text, int workers);
 
+/// Whether each local rank is in `text`, as torchrun's --local-ranks-filter has it: "0,2"; all when
+/// it is empty. Throws UsageError naming `option` when it makes no sense.
+std::vector<bool> parseRanks(std::string_view option, std::string_view text, int workers);
+
+using Variables = std::map<std::string, std::string, std::less<>>;
+
+/// Who reads what is given to the launcher.
+enum class Input : std::uint8_t { RANK_0, NOBODY };
+
 /// What the user asked for.
 struct Job {
   int workers = 1;  // on this node, as on every other
@@ -37,12 +46,13 @@ struct Job {
   std::vector<std::string> command;
   std::vector<unsigned> redirects;  // by local rank: to a file instead of the console
   std::vector<unsigned> tee;        // by local rank: to a file and the console
+  std::vector<bool> shown;          // by local rank: whether the console shows anything of it
+  Input input = Input::RANK_0;
+  Variables variables;  // for every rank, beside ours
 
   int worldSize() const noexcept { return workers * nodes; }
   int rankOf(int localRank) const noexcept { return nodeRank * workers + localRank; }
 };
-
-using Variables = std::map<std::string, std::string, std::less<>>;
 
 /// Where the ranks of this node find what they need.
 struct Places {

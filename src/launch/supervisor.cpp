@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <deque>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -29,14 +30,28 @@ constexpr Milliseconds kOtherNodes = std::chrono::minutes(5);
 constexpr std::size_t kPauseAbove = std::size_t{1} << 20U;
 constexpr std::size_t kContinueBelow = kPauseAbove / 4;
 
-constexpr std::size_t kLastLines = 20;
+constexpr std::size_t kLastLines = 50;
 constexpr std::size_t kLastLineBytes = 2000;
+constexpr std::size_t kLongestAccount = std::size_t{1} << 20U;
 
 bool isSameFile(int a, int b) {
   struct stat first {};
   struct stat second {};
   return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
          first.st_ino == second.st_ino;
+}
+
+/// The beginning of a plain file; empty when there is none.
+std::string contentOf(const std::string& path) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat facts {};
+  if (!file.valid() || ::fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) {
+    return "";
+  }
+  std::string text(kLongestAccount, '\0');
+  const ssize_t size = ::read(file.get(), text.data(), text.size());
+  text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  return text;
 }
 
 }  // namespace
@@ -48,7 +63,7 @@ struct Supervisor::Member {
   std::unique_ptr<Channel> output;
   std::unique_ptr<Channel> error;
   std::deque<std::string> lastLines;
-  bool wasEnded = false;  // by us
+  std::string errorFile;
 };
 
 class Supervisor::SignalWatcher final : public Watcher {
@@ -79,9 +94,9 @@ Supervisor::Supervisor(Setup setup)
       folder_(setup_.logFolder, setup_.job.runId,
               setup_.keepLogs ? Folder::Fate::KEPT : Folder::Fate::REMOVED),
       reactor_(makePollReactor()),  // which takes files, too; there are few descriptors
-      guardian_(std::make_unique<Guardian>()),
+      guardian_(std::make_unique<Guardian>(folder_.leftover())),
       // While Ctrl-C still ends it: it may ask for addresses, and wait for another node.
-      meeting_(std::make_unique<Meeting>(setup_.job, folder_.path())) {
+      meeting_(std::make_unique<Meeting>(setup_.job, folder_.secretFile())) {
   signals_ = std::make_unique<Signals>(setup_.signals);
   signalWatcher_ = std::make_unique<SignalWatcher>(*this);
   output_ = std::make_unique<Outlet>(*reactor_, STDOUT_FILENO);
@@ -135,18 +150,18 @@ void Supervisor::startMember(int localRank) {
   const std::string folder = folder_.of(localRank, attempt_);
   auto member = std::make_unique<Member>();
   member->rank = job.rankOf(localRank);
+  member->errorFile = folder + "/error.json";
   member->worker = std::make_unique<Worker>(Worker::Start{
       .command = job.command,
       .environment = environmentWith(
-          variablesOf(job, localRank, attempt_, meeting_->places(), folder + "/error.json"),
-          ::environ),
+          variablesOf(job, localRank, attempt_, meeting_->places(), member->errorFile), ::environ),
       .signalMask = signals_->maskBefore(),
-      .keepsInput = member->rank == 0});
+      .keepsInput = job.input == Input::RANK_0 && member->rank == 0});
   guardian_->watch(member->worker->pid());
   const auto channel = [&](UniqueFd pipe, bool isError) {
     const unsigned stream = isError ? STDERR_BIT : STDOUT_BIT;
     const bool isKept = ((job.redirects[index] | job.tee[index]) & stream) != 0;
-    const bool isShown = !isKept || (job.tee[index] & stream) != 0;
+    const bool isShown = job.shown[index] && (!isKept || (job.tee[index] & stream) != 0);
     return std::make_unique<Channel>(
         *reactor_, std::move(pipe),
         isKept ? folder + (isError ? "/stderr.log" : "/stdout.log") : "",
@@ -211,7 +226,8 @@ void Supervisor::lose(Member& member) {
   report_.loss = Loss{.rank = member.rank,
                       .pid = member.worker->pid(),
                       .result = member.worker->result(),
-                      .lastLines = {}};  // once its pipes have been read
+                      .lastLines = {},  // once its pipes have been read
+                      .account = {}};
   for (const auto& other : members_) {
     if (!other->worker->hasEnded()) {
       report_.ended.push_back(other->rank);
@@ -314,6 +330,7 @@ void Supervisor::closeAttempt() {
     member->worker->reap();
     if (report_.loss && report_.loss->rank == member->rank) {
       report_.loss->lastLines.assign(member->lastLines.begin(), member->lastLines.end());
+      report_.loss->account = contentOf(member->errorFile);
     }
   }
   const bool again = report_.loss && report_.signal == 0 && output_->error() == 0 &&

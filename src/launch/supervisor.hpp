@@ -51,6 +51,7 @@ struct Loss {
   pid_t pid = 0;
   int result = 0;  // an exit code, or minus the number of a signal
   std::vector<std::string> lastLines;
+  std::string account;  // what it left in its error file: torch's JSON, or whatever it wrote
 };
 
 /// How the job ended.

@@ -11,18 +11,14 @@ from pathlib import Path
 from tests.cli.program import is_gone, run, started, wait_until
 
 
-def launch(
-    *arguments: str, inside: tuple[str, ...] = (), **env: str
-) -> subprocess.CompletedProcess[str]:
+def launch(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Runs a job to its end."""
-    return run("run", *arguments, inside=inside, **env)
+    return run("run", *arguments, **env)
 
 
-def launched(
-    *arguments: str, inside: tuple[str, ...] = (), **env: str
-) -> AbstractContextManager[subprocess.Popen[str]]:
+def launched(*arguments: str, **env: str) -> AbstractContextManager[subprocess.Popen[str]]:
     """A job that goes on by itself; what is left of it is killed with its launcher."""
-    return started("run", *arguments, inside=inside, **env)
+    return started((), "run", *arguments, **env)
 
 
 def shell(script: str) -> tuple[str, ...]:

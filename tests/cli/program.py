@@ -56,19 +56,27 @@ def is_gone(pid: int) -> bool:
         return True
 
 
-def run(
-    *arguments: str, inside: tuple[str, ...] = (), **env: str
-) -> subprocess.CompletedProcess[str]:
-    """Runs the program to its end; `inside` goes before it, as of a program that starts others."""
-    return run_for(PATIENCE, *arguments, inside=inside, **env)
+def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return run_for(PATIENCE, *arguments, **env)
 
 
-def run_for(
-    patience: float, *arguments: str, inside: tuple[str, ...] = (), **env: str
-) -> subprocess.CompletedProcess[str]:
+def run_for(patience: float, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     """The same, for something that may take longer."""
+    return _run((), patience, *arguments, **env)
+
+
+def run_in(
+    place: tuple[str, ...], /, *arguments: str, **env: str
+) -> subprocess.CompletedProcess[str]:
+    """The same in a place that the words before the program lead to, such as those of nsenter."""
+    return _run(place, PATIENCE, *arguments, **env)
+
+
+def _run(
+    place: tuple[str, ...], patience: float, /, *arguments: str, **env: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*inside, str(PROGRAM), *arguments],
+        [*place, str(PROGRAM), *arguments],
         capture_output=True,
         text=True,
         timeout=patience,
@@ -78,13 +86,25 @@ def run_for(
     )
 
 
+def run_bytes(given: bytes, /, *arguments: str, **env: str) -> subprocess.CompletedProcess[bytes]:
+    """Runs the program to its end, whatever bytes it is given and prints."""
+    return subprocess.run(
+        [str(PROGRAM), *arguments],
+        capture_output=True,
+        timeout=PATIENCE,
+        env=environment(**env),
+        input=given,
+        check=False,
+    )
+
+
 @contextmanager
 def started(
-    *arguments: str, inside: tuple[str, ...] = (), **env: str
+    place: tuple[str, ...], /, *arguments: str, **env: str
 ) -> Iterator[subprocess.Popen[str]]:
     """The program as it goes on by itself; killed in the end, if it has not ended."""
     with subprocess.Popen(
-        [*inside, str(PROGRAM), *arguments],
+        [*place, str(PROGRAM), *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
@@ -147,7 +167,7 @@ class Client:
     @contextmanager
     def started(self, verb: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         """A verb that goes on by itself."""
-        with started(*self.command(verb, *arguments)[1:]) as process:
+        with started((), *self.command(verb, *arguments)[1:]) as process:
             yield process
 
 

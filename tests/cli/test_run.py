@@ -6,14 +6,13 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli.launching import launch, launched, shell
-from tests.cli.program import NEEDS_PROGRAM, PATIENCE, PROGRAM, assert_one_line, environment
+from tests.cli.program import NEEDS_PROGRAM, PATIENCE, PROGRAM, assert_one_line, run, run_bytes
 
 pytestmark = NEEDS_PROGRAM
 
@@ -96,16 +95,9 @@ def test_the_ranks_share_the_cores_unless_told_otherwise() -> None:
 
 
 def test_only_rank_0_reads_what_is_given() -> None:
-    done = subprocess.run(
-        [str(PROGRAM), "run", "-n", "2", "cat"],
-        input=b"given\n",
-        stdout=subprocess.PIPE,
-        timeout=PATIENCE,
-        env=environment(),
-        check=True,
-    )
-
-    assert done.stdout == b"[0] given\n"
+    assert run_bytes(b"given\n", "run", "-n", "2", "cat").stdout == b"[0] given\n"
+    nobody = run_bytes(b"given\n", "run", "-n", "2", "--stdin", "none", "cat")
+    assert (nobody.returncode, nobody.stdout) == (0, b"")
 
 
 def test_no_line_is_torn_and_no_byte_is_lost() -> None:
@@ -129,16 +121,46 @@ def test_anything_may_be_printed() -> None:
 import os, sys
 sys.stdout.buffer.write(bytes(range(256)) + b"\\0" * 5000 + b"x" * 3_000_000 + b"\\nno end")
 """
-    done = subprocess.run(
-        [str(PROGRAM), "run", "--prefix", "none", sys.executable, "-c", script],
-        stdout=subprocess.PIPE,
-        timeout=PATIENCE,
-        env=environment(),
-        check=True,
-    )
+    done = run_bytes(b"", "run", "--prefix", "none", sys.executable, "-c", script)
 
     expected = bytes(range(256)) + b"\0" * 5000 + b"x" * 3_000_000 + b"\nno end\n"
-    assert done.stdout == expected
+    assert (done.returncode, done.stdout) == (0, expected)
+
+
+def test_only_the_ranks_that_were_chosen_are_shown(tmp_path: Path) -> None:
+    show = shell("echo $RANK; echo $RANK >&2")
+    done = launch(
+        "-n", "3", "--local-ranks-filter", "0,2", "--log-dir", str(tmp_path), "-t3", *show
+    )
+    (folder,) = tmp_path.iterdir()
+
+    assert sorted(done.stdout.splitlines()) == ["[0] 0", "[2] 2"]
+    assert "[1]" not in done.stderr
+    assert (folder / "attempt_0/1/stdout.log").read_text() == "1\n", "files get all"
+
+
+def test_variables_are_given_to_every_rank() -> None:
+    given = ("--env", "A=1", "--env=B=x=y", "--env", "OMP_NUM_THREADS=3", "--env", "A=2")
+    done = launch("-n", "2", *given, *shell("echo $A $B $OMP_NUM_THREADS"), A="0")
+
+    assert sorted(done.stdout.splitlines()) == ["[0] 2 x=y 3", "[1] 2 x=y 3"]
+
+
+def test_the_store_listens_only_where_it_is_told_to() -> None:
+    show = shell('echo $UNISONO_STORE; exec "$0" store ping'), str(PROGRAM)
+    done = launch("--prefix", "none", "--bind", "127.0.0.2", *show[0], show[1])
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("tcp://127.0.0.2:")
+
+
+def test_help_names_what_is_offered_and_nothing_else() -> None:
+    text = run("run", "--help").stdout
+
+    for option in ("--local-ranks-filter", "--bind", "--env", "--stdin", "--dry-run", "--grace"):
+        assert option in text
+    for absent in ("--http", "--timeline", "--secure", "tls", "shrink", "etcd", "ssh", "MIN"):
+        assert absent not in text
 
 
 def test_standard_error_stays_apart() -> None:
@@ -191,6 +213,11 @@ def test_a_flood_does_not_fill_our_memory() -> None:
         (("/",), 2, "there is no program '/'"),
         (("--max-restart", "3", "true"), 2, "did you mean --max-restarts?"),
         (("--tee", "4", "true"), 2, "--tee 4 makes no sense"),
+        (("--local-ranks-filter", "0,", "true"), 2, "--local-ranks-filter 0, makes no sense"),
+        (("--env", "A", "true"), 2, "--env A gives no variable a value"),
+        (("--env", "RANK=1", "true"), 2, "--env RANK is for the launcher to set"),
+        (("--stdin", "both", "true"), 2, "--stdin"),
+        (("--bind", "192.0.2.1", "true"), 3, "192.0.2.1"),
         (("--signals-to-handle", "SIGKILL", "true"), 2, "no signal that can be handled"),
         (("--nnodes", "1:2", "true"), 2, "--nnodes 1:2 is no number of nodes"),
         (("--node-rank", "1", "true"), 2, "--node-rank 1 is out of range"),

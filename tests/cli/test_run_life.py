@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import signal
 import sys
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.launching import all_gone, launch, launched, pids_in, shell
-from tests.cli.program import NEEDS_PROGRAM, PATIENCE, PROGRAM
+from tests.cli.program import NEEDS_PROGRAM, PATIENCE, PROGRAM, run_bytes, wait_until
 
 pytestmark = NEEDS_PROGRAM
 
@@ -41,7 +43,7 @@ def test_only_the_last_lines_are_shown_again() -> None:
     assert done.stderr.count("\n") == 1
 
     done = launch(*shell("seq 1000; exit 1"))
-    assert done.stderr.splitlines()[1:] == [f"    {line}" for line in range(981, 1001)]
+    assert done.stderr.splitlines()[1:] == [f"    {line}" for line in range(951, 1001)]
 
 
 def test_who_does_not_obey_is_killed_after_the_grace(tmp_path: Path) -> None:
@@ -166,6 +168,94 @@ def test_the_files_of_a_job_are_removed(tmp_path: Path) -> None:
         launch("-n", "2", program, TMPDIR=str(tmp_path))
 
         assert list(tmp_path.iterdir()) == []
+
+
+def test_the_files_of_a_job_go_with_a_launcher_that_is_killed(tmp_path: Path) -> None:
+    with launched("-n", "2", *shell("echo here; exec sleep 1000"), TMPDIR=str(tmp_path)) as job:
+        assert job.stdout is not None
+        job.stdout.readline()
+        assert list(tmp_path.iterdir())
+        job.kill()
+        job.wait(timeout=PATIENCE)
+        wait_until("the end of the folder", lambda: not list(tmp_path.iterdir()))
+
+
+def test_only_the_secret_goes_when_the_logs_are_wanted(tmp_path: Path) -> None:
+    with launched("--log-dir", str(tmp_path), "-t3", *shell("echo here; exec sleep 1000")) as job:
+        assert job.stdout is not None
+        job.stdout.readline()
+        (folder,) = tmp_path.iterdir()
+        assert (folder / "secret").exists()
+        job.kill()
+        job.wait(timeout=PATIENCE)
+        wait_until("the end of the secret", lambda: not (folder / "secret").exists())
+
+        assert (folder / "attempt_0/0/stdout.log").read_text() == "here\n"
+
+
+def test_what_a_rank_writes_of_its_failure_is_shown(tmp_path: Path) -> None:
+    account = {
+        "message": {"message": "ValueError: no", "extraInfo": {"py_callstack": "Trace\n  at f\n"}}
+    }
+    (tmp_path / "account").write_text(json.dumps(account))
+    script = f'{OTHERS_WAIT} cp "{tmp_path}/account" $TORCHELASTIC_ERROR_FILE; echo bye; exit 1'
+    done = launch("-n", "2", *shell(script))
+    told = done.stderr[done.stderr.index("unisono: ") :].splitlines()
+    assert told[1:] == ["    Trace", "      at f", "    bye"]
+
+    done = launch("--json", "-n", "2", *shell(script))
+    failed = json.loads(done.stdout.splitlines()[-1])["failed"]
+    assert failed["error"] == {"message": "ValueError: no", "traceback": "Trace\n  at f\n"}
+
+
+@pytest.mark.parametrize(
+    "account", ["", "{", "[]", '{"message": 7}', '{"message": {"extraInfo": []}}', "\\377" * 9]
+)
+def test_an_account_that_makes_no_sense_is_left_out(account: str) -> None:
+    script = f"printf '{account}' > $TORCHELASTIC_ERROR_FILE; echo bye; exit 1"
+    done = launch(*shell(script))
+
+    assert done.returncode == 5
+    assert done.stderr.splitlines()[1:] == ["    bye"]
+
+
+def test_a_traceback_that_was_printed_is_not_shown_twice() -> None:
+    script = """
+import json, os, sys
+text = {"message": {"message": "no", "extraInfo": {"py_callstack": "Trace\\nValueError: no\\n"}}}
+json.dump(text, open(os.environ["TORCHELASTIC_ERROR_FILE"], "w"))
+sys.exit("Trace\\nValueError: no")
+"""
+    done = launch(sys.executable, "-c", script)
+    told = done.stderr[done.stderr.index("unisono: ") :].splitlines()
+
+    assert told[1:] == ["    Trace", "    ValueError: no"]
+
+
+def test_a_rank_that_is_killed_is_named_to_the_others_and_here(tmp_path: Path) -> None:
+    script = f'trap "echo told; exit" TERM; : > "{tmp_path}/$RANK-$$"; while :; do sleep 0.1; done'
+    with launched("-n", "3", *shell(script)) as job:
+        wait_until("3 ranks", lambda: len(list(tmp_path.iterdir())) == 3)
+        pids = dict(path.name.split("-") for path in tmp_path.iterdir())
+        os.kill(int(pids["1"]), signal.SIGKILL)
+        out, err = job.communicate(timeout=PATIENCE)
+
+    assert job.returncode == 5
+    assert f"rank 1 (pid {pids['1']}) was killed by SIGKILL; so ranks 0, 2 were ended" in err
+    assert sorted(out.splitlines()) == ["[0] told", "[2] told"]
+
+
+def test_a_flood_of_garbage_does_not_hide_the_failure() -> None:
+    script = "head -c 3000000 /dev/urandom; head -c 300000 /dev/urandom >&2; exit 9"
+    with launched("-n", "2", *shell(script)) as job:
+        assert job.stdout is not None and job.stderr is not None
+        job.stdout.close()
+        job.stderr.close()
+        assert job.wait(timeout=PATIENCE) != 0
+
+    done = run_bytes(b"", "run", "-q", "-n", "2", *shell(script))
+    assert done.returncode == 5
+    assert b"failed with exit code 9" in done.stderr
 
 
 def test_a_reader_that_stops_reading_does_not_hold_up_the_end() -> None:

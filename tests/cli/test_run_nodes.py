@@ -8,9 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.launching import launch, launched, shell
+from tests.cli.launching import shell
 from tests.cli.netlab import Host, two_hosts
-from tests.cli.program import NEEDS_PROGRAM, PATIENCE, PROGRAM, assert_one_line, run, secret_file
+from tests.cli.program import (
+    NEEDS_PROGRAM,
+    PATIENCE,
+    PROGRAM,
+    assert_one_line,
+    run_in,
+    secret_file,
+    started,
+)
 
 pytestmark = NEEDS_PROGRAM
 
@@ -43,13 +51,11 @@ def place(hosts: tuple[Host, Host], node: int) -> tuple[str, ...]:
     return ("--nnodes", "2", "--node-rank", str(node), "--master-addr", hosts[0].address)
 
 
-def run_on_both(
-    hosts: tuple[Host, Host], *words: str, patience: float = PATIENCE, **env: str
-) -> list[str]:
+def run_on_both(hosts: tuple[Host, Host], patience: float, /, *words: str, **env: str) -> list[str]:
     """Runs a job to its good end, the second node first; the lines of all its ranks."""
     with (
-        launched(*place(hosts, 1), *words, inside=hosts[1].enter, UNISONO_HOST_ID="b", **env) as b,
-        launched(*place(hosts, 0), *words, inside=hosts[0].enter, UNISONO_HOST_ID="a", **env) as a,
+        started(hosts[1].enter, "run", *place(hosts, 1), *words, UNISONO_HOST_ID="b", **env) as b,
+        started(hosts[0].enter, "run", *place(hosts, 0), *words, UNISONO_HOST_ID="a", **env) as a,
     ):
         ends = [node.communicate(timeout=patience) for node in (a, b)]
     assert (a.returncode, b.returncode) == (0, 0), ends
@@ -60,7 +66,7 @@ def run_on_both(
 def test_ranks_of_two_hosts_with_a_secret_find_each_other(
     hosts: tuple[Host, Host], secret: dict[str, str]
 ) -> None:
-    assert run_on_both(hosts, "-n", "2", str(HELLO), **secret) == [
+    assert run_on_both(hosts, PATIENCE, "-n", "2", str(HELLO), **secret) == [
         f"[{rank}] rank {rank} of 4: the ranks add up to 6" for rank in range(4)
     ]
 
@@ -70,7 +76,7 @@ def test_the_master_is_on_loopback_and_the_store_is_not(
 ) -> None:
     show = "echo $MASTER_ADDR $UNISONO_STORE $UNISONO_HOST_ADDR"
 
-    assert run_on_both(hosts, "--prefix", "none", *shell(show), **secret) == [
+    assert run_on_both(hosts, PATIENCE, "--prefix", "none", *shell(show), **secret) == [
         f"localhost tcp://10.77.0.1:29500 {host.address}" for host in hosts
     ]
 
@@ -81,18 +87,18 @@ def test_who_does_not_know_the_secret_is_refused_from_another_host(
     ready = tmp_path / "ready"
     script = shell(f'touch "{ready}"; exec sleep 1000')
     options = ("--nnodes", "2", "--node-rank", "0", "--master-addr", hosts[0].address)
-    with launched(*options, *script, inside=hosts[0].enter, **secret) as job:
+    with started(hosts[0].enter, "run", *options, *script, **secret) as job:
         while not ready.exists():
             assert job.poll() is None
         endpoint = ("-e", f"tcp://{hosts[0].address}:29500", "--timeout", "5")
-        known = run("store", "keys", *endpoint, inside=hosts[1].enter, **secret)
+        known = run_in(hosts[1].enter, "store", "keys", *endpoint, **secret)
         assert known.returncode == 0, known.stderr
-        stranger = run("store", "keys", *endpoint, inside=hosts[1].enter)
+        stranger = run_in(hosts[1].enter, "store", "keys", *endpoint)
         assert_one_line(stranger, 3)
 
 
 def test_several_hosts_without_a_secret_are_refused(hosts: tuple[Host, Host]) -> None:
-    done = launch(*place(hosts, 0), "true", inside=hosts[0].enter)
+    done = run_in(hosts[0].enter, "run", *place(hosts, 0), "true")
 
     assert_one_line(done, 3)
     assert "UNISONO_AUTH_SECRET_FILE" in done.stderr
@@ -102,9 +108,10 @@ def test_a_node_whose_secret_is_another_is_told(
     hosts: tuple[Host, Host], secret: dict[str, str], tmp_path: Path
 ) -> None:
     other = secret_file(tmp_path / "other", "known to somebody else")
-    with launched(*place(hosts, 0), *shell("exec sleep 1000"), inside=hosts[0].enter, **secret):
-        done = launch(
-            *place(hosts, 1), "true", inside=hosts[1].enter, UNISONO_AUTH_SECRET_FILE=other
+    script = shell("exec sleep 1000")
+    with started(hosts[0].enter, "run", *place(hosts, 0), *script, **secret):
+        done = run_in(
+            hosts[1].enter, "run", *place(hosts, 1), "true", UNISONO_AUTH_SECRET_FILE=other
         )
 
     assert_one_line(done, 3)
@@ -119,8 +126,8 @@ def test_ranks_of_torch_on_two_hosts_meet(
     script.write_text(TORCH_SUM)
     lines = run_on_both(
         hosts,
+        TORCH_PATIENCE,
         str(script),
-        patience=TORCH_PATIENCE,
         PYTHON_EXEC=sys.executable,
         GLOO_SOCKET_IFNAME="eth0",
         **secret,

@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.cli.launching import launch
-from tests.cli.program import NEEDS_PROGRAM, PROGRAM, environment
+from tests.cli.program import NEEDS_PROGRAM, PROGRAM, environment, run_for
 
 pytest.importorskip("torch")
 pytestmark = NEEDS_PROGRAM
 
 TORCH_PATIENCE = 120.0
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
+HELLO = PROGRAM.parent / "example_hello"
 SHOW = """
 import json, os, sys
 with open(f"{sys.argv[1]}/{os.environ['RANK']}", "w") as file:
@@ -59,7 +61,7 @@ def test_the_environment_is_the_same(tmp_path: Path, options: tuple[str, ...]) -
     words += [str(script), str(tmp_path / "seen"), "--nproc-per-node", "x"]
 
     subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", *words],
+        [*TORCHRUN, *words],
         env=environment(),
         capture_output=True,
         timeout=TORCH_PATIENCE,
@@ -106,3 +108,40 @@ dist.destroy_process_group()
 
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == ["[0] sum 3", "[1] sum 3"]
+
+
+@pytest.mark.skipif(not HELLO.exists(), reason=f"{HELLO} has not been built")
+def test_ranks_of_ours_meet_under_torchrun() -> None:
+    done = subprocess.run(
+        [*TORCHRUN, "--no-python", "--nproc-per-node=2", str(HELLO)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=TORCH_PATIENCE,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    lines = [f"rank {rank} of 2: the ranks add up to 1" for rank in range(2)]
+    assert sorted(done.stdout.splitlines()) == lines
+
+
+def test_a_traceback_that_torch_records_is_shown(tmp_path: Path) -> None:
+    script = tmp_path / "broken.py"
+    script.write_text("""
+import os, sys
+from torch.distributed.elastic.multiprocessing.errors import record
+
+@record
+def main():
+    sys.stderr = open(os.devnull, "w")
+    raise ValueError("this is why")
+
+main()
+""")
+    done = run_for(TORCH_PATIENCE, "run", str(script), PYTHON_EXEC=sys.executable)
+
+    assert done.returncode == 5
+    told = done.stderr[done.stderr.index("unisono: rank 0") :]
+    assert 'raise ValueError("this is why")' in told
+    assert "ValueError: this is why" in told
