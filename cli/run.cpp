@@ -200,7 +200,9 @@ launch::Job jobOf(const RunArgs& args, const std::vector<std::string>& words) {
   job.redirects = launch::parseStreams("--redirects", args.redirects, job.workers);
   job.tee = launch::parseStreams("--tee", args.tee, job.workers);
   job.shown = launch::parseRanks("--local-ranks-filter", args.shown, job.workers);
-  job.input = args.input == "none" ? launch::Input::NOBODY : launch::Input::RANK_0;
+  job.input = args.input == "none"  ? launch::Input::NOBODY
+              : args.input == "all" ? launch::Input::ALL
+                                    : launch::Input::RANK_0;
   job.variables = variablesOf(args.variables);
   job.bind = args.bind;
   job.command = launch::commandFor(args.module     ? launch::Program::MODULE
@@ -355,8 +357,8 @@ void addRun(CLI::App& program, Context& context) {
       ->capture_default_str();
   command->add_option("--env", args->variables, "NAME=VALUE for every rank; may be given again")
       ->allow_extra_args(false);
-  command->add_option("--stdin", args->input, "Who reads what is given here: rank 0, or none")
-      ->check(CLI::IsMember({"0", "none"}))
+  command->add_option("--stdin", args->input, "Who reads what is given here: rank 0, all, or none")
+      ->check(CLI::IsMember({"0", "all", "none"}))
       ->capture_default_str();
   takeLife(*command, *args);
   takeOthers(*command, *args);

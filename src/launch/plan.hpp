@@ -29,7 +29,7 @@ std::vector<bool> parseRanks(std::string_view option, std::string_view text, int
 using Variables = std::map<std::string, std::string, std::less<>>;
 
 /// Who reads what is given to the launcher.
-enum class Input : std::uint8_t { RANK_0, NOBODY };
+enum class Input : std::uint8_t { RANK_0, ALL, NOBODY };
 
 /// What the user asked for.
 struct Job {

@@ -11,6 +11,7 @@
 #include "base/str.hpp"
 #include "launch/channel.hpp"
 #include "launch/guardian.hpp"
+#include "launch/inlet.hpp"
 #include "launch/meeting.hpp"
 #include "launch/outlet.hpp"
 #include "launch/signals.hpp"
@@ -52,6 +53,14 @@ std::string contentOf(const std::string& path) {
   const ssize_t size = ::read(file.get(), text.data(), text.size());
   text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
   return text;
+}
+
+Worker::Start::Input inputOf(const Job& job, int rank) {
+  using Given = Worker::Start::Input;
+  if (job.input == Input::ALL) {
+    return Given::PIPE;
+  }
+  return job.input == Input::RANK_0 && rank == 0 ? Given::OURS : Given::NOTHING;
 }
 
 }  // namespace
@@ -99,6 +108,9 @@ Supervisor::Supervisor(Setup setup)
       meeting_(std::make_unique<Meeting>(setup_.job, folder_.secretFile())) {
   signals_ = std::make_unique<Signals>(setup_.signals);
   signalWatcher_ = std::make_unique<SignalWatcher>(*this);
+  if (setup_.job.input == Input::ALL) {
+    inlet_ = std::make_unique<Inlet>(*reactor_, STDIN_FILENO);
+  }
   output_ = std::make_unique<Outlet>(*reactor_, STDOUT_FILENO);
   if (!isSameFile(STDOUT_FILENO, STDERR_FILENO)) {
     error_ = std::make_unique<Outlet>(*reactor_, STDERR_FILENO);
@@ -139,6 +151,9 @@ void Supervisor::startAttempt() {
   report_.loss.reset();
   report_.ended.clear();
   members_.clear();
+  if (inlet_) {
+    inlet_->clear();
+  }
   for (int localRank = 0; localRank < setup_.job.workers; ++localRank) {
     startMember(localRank);
   }
@@ -156,7 +171,7 @@ void Supervisor::startMember(int localRank) {
       .environment = environmentWith(
           variablesOf(job, localRank, attempt_, meeting_->places(), member->errorFile), ::environ),
       .signalMask = signals_->maskBefore(),
-      .keepsInput = job.input == Input::RANK_0 && member->rank == 0});
+      .input = inputOf(job, member->rank)});
   guardian_->watch(member->worker->pid());
   const auto channel = [&](UniqueFd pipe, bool isError) {
     const unsigned stream = isError ? STDERR_BIT : STDOUT_BIT;
@@ -172,6 +187,9 @@ void Supervisor::startMember(int localRank) {
           }
         });
   };
+  if (inlet_) {
+    inlet_->add(member->worker->takeInput());
+  }
   member->output = channel(member->worker->takeOutput(), false);
   member->error = channel(member->worker->takeError(), true);
   members_.push_back(std::move(member));

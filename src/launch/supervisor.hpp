@@ -23,6 +23,7 @@
 namespace unisono::launch {
 
 class Guardian;
+class Inlet;
 class Meeting;
 class Outlet;
 class Signals;
@@ -113,6 +114,7 @@ class Supervisor {
   const std::unique_ptr<Meeting> meeting_;
   std::unique_ptr<Signals> signals_;
   std::unique_ptr<SignalWatcher> signalWatcher_;
+  std::unique_ptr<Inlet> inlet_;  // null: at most rank 0 reads what we are given
   std::unique_ptr<Outlet> output_;
   std::unique_ptr<Outlet> error_;  // null: the same file as the output
   std::vector<std::unique_ptr<Member>> members_;

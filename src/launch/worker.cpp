@@ -34,13 +34,15 @@ struct RawFd {
   RawFd& operator=(const RawFd&) = delete;
 };
 
-void makePipe(UniqueFd& ours, RawFd& theirs) {
+enum class Flow : std::uint8_t { TO_US, TO_THEM };
+
+void makePipe(UniqueFd& ours, RawFd& theirs, Flow flow) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
     fail("make a pipe for a rank", errno);
   }
-  ours = UniqueFd(ends[0]);
-  theirs.fd = ends[1];
+  ours = UniqueFd(ends[flow == Flow::TO_US ? 0 : 1]);
+  theirs.fd = ends[flow == Flow::TO_US ? 1 : 0];
 }
 
 std::vector<char*> pointers(const std::vector<std::string>& words) {
@@ -107,17 +109,21 @@ void resetHandlers() {
 Worker::Worker(const Start& start) {
   RawFd output;
   RawFd error;
-  RawFd nothing;
-  makePipe(output_, output);
-  makePipe(error_, error);
-  nothing.fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  RawFd input;
+  makePipe(output_, output, Flow::TO_US);
+  makePipe(error_, error, Flow::TO_US);
+  if (start.input == Start::Input::PIPE) {
+    makePipe(input_, input, Flow::TO_THEM);
+  } else {
+    input.fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  }
   const std::vector<char*> command = pointers(start.command);
   const std::vector<char*> environment = pointers(start.environment);
   const ChildPart part{.command = command.data(),
                        .environment = environment.data(),
                        .signalMask = &start.signalMask,
                        .parent = ::getpid(),
-                       .input = start.keepsInput ? STDIN_FILENO : nothing.fd,
+                       .input = start.input == Start::Input::OURS ? STDIN_FILENO : input.fd,
                        .output = output.fd,
                        .error = error.fd};
   pid_ = ::fork();

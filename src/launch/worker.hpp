@@ -6,6 +6,7 @@
 #pragma once
 
 #include <csignal>
+#include <cstdint>
 #include <string>
 #include <sys/types.h>
 #include <utility>
@@ -21,7 +22,8 @@ class Worker {
     std::vector<std::string> command;
     std::vector<std::string> environment;
     sigset_t signalMask;
-    bool keepsInput = false;  // reads our standard input, else nothing
+    /// What it reads: our standard input, what is written into a pipe, nothing.
+    enum class Input : std::uint8_t { OURS, PIPE, NOTHING } input = Input::NOTHING;
   };
 
   /// Starts it. Throws DistError (RESOURCE) when there are too many processes or descriptors. That
@@ -38,6 +40,8 @@ class Worker {
   /// Our ends of its standard output and error; to be taken once.
   UniqueFd takeOutput() noexcept { return std::move(output_); }
   UniqueFd takeError() noexcept { return std::move(error_); }
+  /// Our end of its standard input, if that is a pipe; to be taken once.
+  UniqueFd takeInput() noexcept { return std::move(input_); }
 
   /// Looks whether it has ended; true when that was not known before. It stays a zombie until
   /// reap(), so that its number, which is that of its group, stays its own.
@@ -57,6 +61,7 @@ class Worker {
   pid_t pid_ = -1;
   bool ended_ = false;
   int result_ = 0;
+  UniqueFd input_;
   UniqueFd output_;
   UniqueFd error_;
 };

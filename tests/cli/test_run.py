@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -98,6 +99,21 @@ def test_only_rank_0_reads_what_is_given() -> None:
     assert run_bytes(b"given\n", "run", "-n", "2", "cat").stdout == b"[0] given\n"
     nobody = run_bytes(b"given\n", "run", "-n", "2", "--stdin", "none", "cat")
     assert (nobody.returncode, nobody.stdout) == (0, b"")
+
+
+def test_all_ranks_read_what_is_given_if_asked_to() -> None:
+    text = b"".join(b"%d\n" % number for number in range(50_000))
+    words = ("run", "-q", "-n", "3", "--stdin", "all")
+    done = run_bytes(text, *words, *shell("[ $RANK = 1 ] && exec head -n 1; md5sum"))
+
+    assert done.returncode == 0
+    digest = hashlib.md5(text, usedforsecurity=False).hexdigest().encode()
+    assert sorted(done.stdout.splitlines()) == [
+        b"[0] %s  -" % digest,
+        b"[1] 0",
+        b"[2] %s  -" % digest,
+    ]
+    assert run_bytes(b"", *words, "cat").returncode == 0
 
 
 def test_no_line_is_torn_and_no_byte_is_lost() -> None:
