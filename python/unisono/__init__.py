@@ -10,11 +10,10 @@ The stores are in unisono.distributed, under the names of torch.distributed:
 
 from __future__ import annotations
 
-from unisono._core import version as __version__
-
 TYPE_CHECKING = False  # for type checkers only; typing itself takes milliseconds to import
 if TYPE_CHECKING:
     from unisono import distributed, testing
+    from unisono._core import version as __version__
     from unisono._group import Group, init, premul_sum
     from unisono._work import Work
 
@@ -32,6 +31,10 @@ def __getattr__(name: str) -> object:
     """Loads what is asked for: an import of unisono alone is quick."""
     import importlib
 
+    if name == "__version__":
+        from unisono._core import version
+
+        return version
     if name in ("distributed", "testing"):
         return importlib.import_module(f"unisono.{name}")
     if name in _HOMES:

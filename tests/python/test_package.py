@@ -37,6 +37,15 @@ def test_the_version_is_that_of_the_tree() -> None:
     assert unisono.__version__ == VERSION
 
 
+def test_importing_alone_does_not_load_the_extension() -> None:
+    program = """
+        import sys, unisono
+        assert "unisono._core" not in sys.modules
+        print(unisono.__version__)
+    """
+    assert run_python(program).stdout.strip() == VERSION
+
+
 def test_variables_of_the_program_are_no_typos_here() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", "import unisono.distributed as d; d.HashStore().set('k', 'v')"],
