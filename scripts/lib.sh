@@ -120,11 +120,12 @@ installed() {
 # package_stamp: changes whenever the Python package has to be built anew.
 package_stamp() {
   local parts=(CMakeLists.txt LICENSE README.md VERSION pyproject.toml)
-  parts+=(bench cli cmake include python src)
+  parts+=(bench cli cmake include python src torch)
   (
     cd "$ROOT" || exit
     "$VENV/bin/python" -VV
     cat scripts/requirements/package.txt
+    find "$VENV"/lib/python*/site-packages/torch/version.py -exec cat {} + 2>/dev/null || true
     find "${parts[@]}" -type f -not -path '*/__pycache__/*' -print0 | sort -z | xargs -0 sha256sum
   ) | sha256sum
 }

@@ -53,7 +53,7 @@ need_python_checks() {
   installed checks || die "ruff and mypy are missing; run: scripts/setup.sh checks"
 }
 
-CPP_FOLDERS=(include src bench cli python examples fuzz tests)
+CPP_FOLDERS=(include src bench cli python torch examples fuzz tests)
 cpp_files() { find "${CPP_FOLDERS[@]}" -name '*.[ch]pp' -o -name '*.h' | sort; }
 shell_files() { find scripts tools tests .ci \( -name '*.sh' -o -path '.ci/run' \) | sort; }
 python_files() { find bench examples python tools tests -name '*.py' | sort; }

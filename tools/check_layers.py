@@ -26,6 +26,10 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
     "uv/": ("src/net/",),
     "CLI/": ("cli/",),
     "nanobind/": ("python/",),
+    "pybind11/": ("torch/",),  # that which PyTorch brings along
+    "torch/": ("torch/",),
+    "ATen/": ("torch/",),
+    "c10/": ("torch/",),
     "gtest/": ("tests/",),
     "gmock/": ("tests/",),
     "benchmark/": ("bench/",),
@@ -64,7 +68,7 @@ SYSTEM = re.compile(
     r"getopt|glob|fnmatch|ftw|mntent|resolv|syslog)\.h"
 )
 
-FOLDERS = ("include", "src", "bench", "cli", "python", "examples", "fuzz", "tests")
+FOLDERS = ("include", "src", "bench", "cli", "python", "torch", "examples", "fuzz", "tests")
 UMBRELLA = "include/unisono/unisono.hpp"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
 ROOM_CALL = re.compile(r"\bunisono_room\s*\(([^)]*)\)")

@@ -151,7 +151,7 @@ def _says_how_it_ends(code: str, after: int, comments: list[str]) -> bool:
 def check(root: Path) -> list[Complaint]:
     return [
         complaint
-        for path in walk(root, ("include", "src", "cli", "python"), CPP_SUFFIXES)
+        for path in walk(root, ("include", "src", "cli", "python", "torch"), CPP_SUFFIXES)
         for complaint in check_text(path.relative_to(root).as_posix(), path.read_text())
     ]
 
