@@ -222,6 +222,17 @@ def messages(rank: int, size: int) -> Results:
     return {"first": first, "second": second, "sources": sources, "batched": batched}
 
 
+def profiled(rank: int, size: int) -> Results:
+    """What a profiler sees of a collective and of a message from anybody."""
+    with torch.autograd.profiler.profile() as seen:
+        dist.all_reduce(torch.ones(3, 4))
+        message = dist.isend(torch.ones(2), (rank + 1) % size, tag=4)
+        dist.recv(torch.empty(2), tag=4)
+        message.wait()
+    events = seen.function_events
+    return {"names": sorted(e.name for e in events if e.name.startswith("unisono:"))}
+
+
 def futures(rank: int, size: int) -> Results:
     tensor = torch.ones(5) * (rank + 1)
     work = dist.all_reduce(tensor, async_op=True)

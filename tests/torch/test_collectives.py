@@ -21,7 +21,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 COMMON = "coalesced messages futures objects sparse ddp".split()
-OURS = "groups brackets own_types strided odd_sizes averages".split()
+OURS = "groups brackets own_types strided odd_sizes averages profiled".split()
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +120,11 @@ def test_averages_of_integers_and_factors_work(ours: Ended) -> None:
         assert results["avg"].tolist() == [2, 10]
         assert results["premul"].tolist() == [3.0]
         assert results["scattered"].tolist() == [6.0]
+
+
+def test_profiles_show_operations_under_the_names_gloo_gives_them(ours: Ended) -> None:
+    for results in ours.of("profiled"):
+        assert results["names"] == ["unisono:all_reduce", "unisono:recvAnySource", "unisono:send"]
 
 
 def test_ddp_trains_as_with_gloo_and_twice_the_same(ours: Ended, gloo: Ended) -> None:
