@@ -177,8 +177,8 @@ void takeTarget(CLI::App& command, Args& args) {
 void addServe(CLI::App& store, Context& context) {
   CLI::App* command = store.add_subcommand(
       "serve",
-      "Run a store server; PyTorch's TCPStore clients may use it too, unless it has a "
-      "secret");
+      "Run a store server; PyTorch's TCPStore clients may use it too, by loopback only if it has "
+      "a secret");
   command->footer("Example:\n  unisono store serve --port 0 --json");
   const auto args = std::make_shared<ServeArgs>();
   command

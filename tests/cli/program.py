@@ -118,13 +118,13 @@ def started(
 
 
 @contextmanager
-def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving(*arguments: str, **env: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server, and the first line it prints."""
     with subprocess.Popen(
         [str(PROGRAM), "store", "serve", *arguments],
         stdout=subprocess.PIPE,
         text=True,
-        env=environment(),
+        env=environment(**env),
     ) as process:
         assert process.stdout is not None
         try:

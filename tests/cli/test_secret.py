@@ -35,7 +35,8 @@ def test_those_with_the_secret_use_the_store(secret: str, loop: str) -> None:
 
 def test_those_with_another_or_none_do_not(secret: str, tmp_path: Path) -> None:
     other = secret_file(tmp_path / "other", "known to somebody else")
-    with serving("--port", "0", "--json", "--secret-file", secret) as (_, line):
+    words = ("--port", "0", "--json", "--secret-file", secret)
+    with serving(*words, UNISONO_STORE_ADMIT_LOCAL="0") as (_, line):
         place = ("-e", json.loads(line)["endpoint"])
 
         refused = run("store", "get", "k", *place, "--secret-file", other)
@@ -46,6 +47,14 @@ def test_those_with_another_or_none_do_not(secret: str, tmp_path: Path) -> None:
         refused = run("store", "get", "k", *place, "--timeout", "0.5")
         assert_one_line(refused, 3)
         assert "UNISONO_AUTH_SECRET_FILE" in refused.stderr
+
+
+def test_those_of_the_same_host_need_none(secret: str) -> None:
+    with serving("--port", "0", "--json", "--secret-file", secret) as (_, line):
+        place = ("-e", json.loads(line)["endpoint"])
+
+        assert run("store", "set", "k", "v", *place).returncode == 0
+        assert run("store", "get", "k", *place, "--secret-file", secret).stdout == "v\n"
 
 
 def test_a_server_without_a_secret_is_not_for_those_who_have_one(secret: str) -> None:

@@ -17,8 +17,17 @@ def client_with_secret(world: World) -> Peer:
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_a_torch_client_is_not_served_by_a_server_with_a_secret(world: World, loop: str) -> None:
+def test_a_torch_client_is_served_by_loopback(world: World, loop: str) -> None:
     owner = client_with_secret(world).tcp(0, server=loop)
+    owner.set("k", "v")
+
+    assert world.peer("torch").tcp(owner.port).get("k") == b"v"
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_torch_client_is_not_served_where_that_is_not_enough(world: World, loop: str) -> None:
+    strict = world.peer("unisono", {**SECRET, "UNISONO_STORE_ADMIT_LOCAL": "0"})
+    owner = strict.tcp(0, server=loop)
     owner.set("k", "v")
 
     torch = world.peer("torch")

@@ -18,6 +18,7 @@ def test_a_store_takes_the_secret_from_the_environment(
     file.write_text("known to nobody else\n")
     file.chmod(0o600)
     monkeypatch.setenv("UNISONO_AUTH_SECRET_FILE", str(file))
+    monkeypatch.setenv("UNISONO_STORE_ADMIT_LOCAL", "0")
     server = dist.TCPStore("127.0.0.1", 0, is_master=True)
     monkeypatch.delenv("UNISONO_AUTH_SECRET_FILE")
 

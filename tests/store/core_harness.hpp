@@ -70,8 +70,8 @@ class CoreHarness {
   TimePoint now = TimePoint(std::chrono::hours(1));
 
   /// A connection that has said nothing yet.
-  ConnectionId open() {
-    core.open(++last_, "10.1.2.3:4", now);
+  ConnectionId open(bool needsNoProof = false) {
+    core.open(++last_, "10.1.2.3:4", now, needsNoProof);
     pump();
     return last_;
   }

@@ -11,6 +11,7 @@ namespace unisono::tcp::test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::unisono::test::ScopedEnv;
 using namespace std::chrono_literals;
 
@@ -184,6 +185,36 @@ TEST_F(EntranceTest, WhoDoesNotGreetIsClosedWithoutAWord) {
   const ConnectionId stock = harness.connect();
   EXPECT_EQ(harness.reason(stock), Reason::AUTH_FAILED);
   EXPECT_THAT(harness.why(stock), HasSubstr("UNISONO_AUTH_SECRET_FILE"));
+}
+
+TEST_F(EntranceTest, WhoNeedsNoProofMaySayHelloWithoutOne) {
+  const ConnectionId stock = harness.open(true);
+  for (const char byte : kHello + kPing) {
+    EXPECT_EQ(harness.take(stock), "");
+    harness.send(stock, {&byte, 1});
+  }
+  EXPECT_EQ(harness.take(stock), kEcho);
+
+  const HandshakeConnector client = connector();
+  const ConnectionId ours = harness.open(true);
+  harness.send(ours, client.hello());
+  harness.send(ours, client.prove(harness.take(ours)).value() + kPing);
+  EXPECT_EQ(harness.take(ours), kZero + kEcho);
+}
+
+TEST_F(EntranceTest, WhoNeedsNoProofStillHasToSayHello) {
+  const HandshakeConnector client = connector();
+  const std::string wrongProof(kProofSize, 'p');
+  for (const std::string& bytes : {kPing, std::string("GET / HTTP/1.1\r\n"), hex("00 ce f7 85 3d"),
+                                   client.hello() + wrongProof + kPing}) {
+    const ConnectionId id = harness.open(true);
+    harness.send(id, bytes);
+    EXPECT_FALSE(harness.isOpen(id));
+    EXPECT_THAT(harness.take(id), Not(HasSubstr(kEcho)));
+  }
+  const ConnectionId silent = harness.open(true);
+  harness.pass(7s);
+  EXPECT_EQ(harness.reason(silent), Reason::TIMEOUT);
 }
 
 TEST_F(EntranceTest, AServerWithoutASecretClosesWhoGreets) {

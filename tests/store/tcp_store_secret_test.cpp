@@ -1,5 +1,9 @@
 // Stores of processes that have the job's secret, and of those that should.
+#include <arpa/inet.h>
+#include <cstring>
 #include <gmock/gmock.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 
 #include "unisono/base/error.hpp"
 #include "unisono/store/tcp_store.hpp"
@@ -95,7 +99,55 @@ TEST_P(TCPStoreSecretTest, AClientWithASecretNeverFallsBackToAServerWithoutOne) 
   EXPECT_TRUE(hasLogged("this server has none"));
 }
 
-TEST_P(TCPStoreSecretTest, AClientWithoutTheSecretIsNotServedAndItsErrorAsksForOne) {
+/// An address of this host that is not a loopback address, if there is one.
+std::string publicAddress() {
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) {
+    return "";
+  }
+  std::string found;
+  for (const ifaddrs* one = all; one != nullptr && found.empty(); one = one->ifa_next) {
+    char text[INET_ADDRSTRLEN] = {};
+    if (one->ifa_addr != nullptr && one->ifa_addr->sa_family == AF_INET &&
+        (one->ifa_flags & IFF_LOOPBACK) == 0 && (one->ifa_flags & IFF_UP) != 0) {
+      sockaddr_in address{};
+      std::memcpy(&address, one->ifa_addr, sizeof address);
+      found = ::inet_ntop(AF_INET, &address.sin_addr, text, sizeof text);
+    }
+  }
+  ::freeifaddrs(all);
+  return found;
+}
+
+TEST_P(TCPStoreSecretTest, AClientWithoutTheSecretIsServedByLoopback) {
+  start(kSecret);
+  TCPStore client(kHost, clientOptions(server->port()));
+  client.set("k", "v");
+  EXPECT_EQ(asText(server->get("k")), "v");
+}
+
+TEST_P(TCPStoreSecretTest, AClientWithoutTheSecretIsNotServedFromElsewhere) {
+  const std::string elsewhere = publicAddress();
+  if (elsewhere.empty()) {
+    GTEST_SKIP() << "this host has loopback addresses only";
+  }
+  const ScopedEnv everywhere("UNISONO_STORE_BIND", "any");
+  start(kSecret);
+  RawClient stranger(SocketAddress::parse(elsewhere, server->port()).value());
+  ASSERT_TRUE(stranger.connected() && stranger.hello());
+  EXPECT_FALSE(stranger.served());
+  EXPECT_TRUE(test::eventually([&] {
+    return ::testing::Value(log.lines(),
+                            Contains(AllOf(HasSubstr("does not prove"), HasSubstr(elsewhere))));
+  }));
+
+  const ScopedEnv scope(kVariable, kSecret);
+  TCPStore(elsewhere, clientOptions(server->port())).set("k", "v");
+  EXPECT_EQ(asText(server->get("k")), "v");
+}
+
+TEST_P(TCPStoreSecretTest, WhereLoopbackIsNotEnoughAClientIsAskedForTheSecret) {
+  const ScopedEnv strict("UNISONO_STORE_ADMIT_LOCAL", "0");
   start(kSecret);
   EXPECT_THAT(textOf<DistNetworkError>([&] { connect(server->port(), 300ms); }),
               AllOf(HasSubstr("UNISONO_AUTH_SECRET_FILE"), HasSubstr("[PEER_UNREACHABLE]")));

@@ -79,9 +79,11 @@ void StoreCore::fail(Session& session, Status why) {
   touch(session);
 }
 
-void StoreCore::open(ConnectionId id, std::string peer, TimePoint now) {
+void StoreCore::open(ConnectionId id, std::string peer, TimePoint now, bool needsNoProof) {
   latest_ = now;
-  sessions_.emplace(id, std::make_unique<Session>(id, std::move(peer), limits_, now));
+  auto session = std::make_unique<Session>(id, std::move(peer), limits_, now);
+  session->needsNoProof = needsNoProof;
+  sessions_.emplace(id, std::move(session));
   unvalidated_.push_back(id);
   ++accepted_;
   if (unvalidated_.size() > limits_.unvalidated) {

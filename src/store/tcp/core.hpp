@@ -29,12 +29,13 @@ namespace unisono::tcp {
 class StoreCore {
  public:
   /// `start` is when the server began to serve. With a `key`, it serves only those who prove that
-  /// they know it, see Entrance.
+  /// they know it, see Entrance, or need not.
   explicit StoreCore(const StoreLimits& limits = {}, TimePoint start = {},
                      const std::optional<Key>& key = std::nullopt);
 
-  /// A connection has been accepted; `peer` is its address for messages.
-  void open(ConnectionId id, std::string peer, TimePoint now);
+  /// A connection has been accepted; `peer` is its address for messages. If it `needsNoProof`, it
+  /// may say hello as PyTorch's clients do, also when there is a key.
+  void open(ConnectionId id, std::string peer, TimePoint now, bool needsNoProof = false);
 
   /// Bytes have arrived.
   void receive(ConnectionId id, std::string_view bytes, TimePoint now);

@@ -23,10 +23,15 @@ std::string_view guessProtocol(std::uint8_t first) {
   return "something else";
 }
 
+/// Whether that is how PyTorch's clients begin.
+bool isStockHello(char first) {
+  return first == static_cast<char>(Query::VALIDATE);
+}
+
 /// Whether a connection that begins with `first` is one of those that the server is for.
 Status judge(char first, bool hasKey) {
   const bool isHandshake = first == kHelloByte;
-  const bool isHello = first == static_cast<char>(Query::VALIDATE);
+  const bool isHello = isStockHello(first);
   if (isHandshake ? hasKey : isHello && !hasKey) {
     return Status::ok();
   }
@@ -37,7 +42,8 @@ Status judge(char first, bool hasKey) {
   }
   if (isHello) {
     return {Reason::AUTH_FAILED,
-            "it does not prove that it knows the job's secret: it has none, or is PyTorch's. DO: "
+            "it does not prove that it knows the job's secret: it has none, or is PyTorch's, and "
+            "does not connect by loopback, or that is not enough (UNISONO_STORE_ADMIT_LOCAL). DO: "
             "set UNISONO_AUTH_SECRET_FILE on both sides"};
   }
   return {Reason::PROTOCOL, str("it speaks ", guessProtocol(static_cast<std::uint8_t>(first)),
@@ -86,6 +92,9 @@ Status Entrance::take(std::string_view* bytes, std::string* out) {
 Status StoreCore::takeHello(Session& session, std::string_view* bytes, TimePoint now) {
   if (!session.entrance) {
     if (!session.parser.idle()) {
+      return Status::ok();
+    }
+    if (session.needsNoProof && isStockHello(bytes->front())) {
       return Status::ok();
     }
     if (Status status = judge(bytes->front(), key_.has_value()); !status.isOk() || !key_) {

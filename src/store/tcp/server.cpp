@@ -28,6 +28,10 @@ namespace {
 UNISONO_KNOB(std::string, kBind, "UNISONO_STORE_BIND", "auto",
              "where a store server listens: auto (the addresses of its host), any, or an address");
 
+UNISONO_KNOB(bool, kAdmitLocal, "UNISONO_STORE_ADMIT_LOCAL", "1",
+             "a store server that has a secret serves clients without one, as PyTorch's are, if "
+             "they connect by loopback");
+
 constexpr std::size_t kReadSize = 64 * 1024;
 constexpr int kReadsPerTurn = 4;  // then the others have their turn
 constexpr int kAcceptsPerTurn = 256;
@@ -78,8 +82,7 @@ Listener listenFor(const StoreServer::Options& options, Deadline deadline) {
 /// before run().
 class StoreServer::Loop {
  public:
-  Loop(Listener listener, std::unique_ptr<Reactor> reactor, const StoreLimits& limits,
-       const std::optional<Key>& key);
+  Loop(Listener listener, std::unique_ptr<Reactor> reactor, const Options& options);
 
   void run() { reactor_.run(); }
   void stop() noexcept { reactor_.stop(); }
@@ -132,6 +135,7 @@ class StoreServer::Loop {
   void report(ConnectionId id, const Status& why) noexcept;
 
   const StreamOptions streamOptions_ = StreamOptions::fromEnvironment();
+  const bool admitLocal_;
   const Listener listener_;
   StoreCore core_;
   std::vector<char> buffer_ = std::vector<char>(kReadSize);  // one for all connections
@@ -154,10 +158,10 @@ class StoreServer::Loop {
   Reactor& reactor_;
 };
 
-StoreServer::Loop::Loop(Listener listener, std::unique_ptr<Reactor> reactor,
-                        const StoreLimits& limits, const std::optional<Key>& key)
-    : listener_(std::move(listener)),
-      core_(limits, systemClock().now(), key),
+StoreServer::Loop::Loop(Listener listener, std::unique_ptr<Reactor> reactor, const Options& options)
+    : admitLocal_(options.admitLocal && kAdmitLocal.value()),
+      listener_(std::move(listener)),
+      core_(options.limits, systemClock().now(), options.key),
       owned_(std::move(reactor)),
       reactor_(*owned_) {
   reactor_.role.assertHeld();
@@ -214,7 +218,7 @@ void StoreServer::Loop::welcome(UniqueFd fd, const SocketAddress& peer) {
   const int raw = fd.get();
   Client& client = clients_.try_emplace(id, *this, id, std::move(fd)).first->second;
   try {
-    core_.open(id, peer.text(), systemClock().now());
+    core_.open(id, peer.text(), systemClock().now(), admitLocal_ && peer.isLoopback());
     if (const Status status = reactor_.watch(raw, {.read = true}, client); !status.isOk()) {
       report(0, status);
       drop(id);
@@ -480,8 +484,7 @@ void StoreServer::Loop::report(ConnectionId id, const Status& why) noexcept {
 StoreServer::StoreServer(const Options& options, Deadline deadline) : useLibUv_(options.useLibUv) {
   raiseDescriptorLimit();
   loop_ = std::make_unique<Loop>(listenFor(options, deadline),
-                                 options.useLibUv ? makeUvReactor() : makePollReactor(),
-                                 options.limits, options.key);
+                                 options.useLibUv ? makeUvReactor() : makePollReactor(), options);
   thread_ = Thread("unisono-store", [loop = loop_.get()] { loop->run(); });
 }
 

@@ -25,8 +25,12 @@ class StoreServer {
     std::optional<int> listenFd = std::nullopt;
     bool useLibUv = true;
     StoreLimits limits = {};
-    // Only those who know it are served; without one it listens beyond loopback only if permitted.
+    // Only those who know it are served, but for the next; without one it listens beyond loopback
+    // only if permitted.
     std::optional<Key> key = std::nullopt;
+    // Whether clients that connect by loopback are served without a proof: PyTorch's have none.
+    // UNISONO_STORE_ADMIT_LOCAL can forbid it.
+    bool admitLocal = true;
   };
 
   /// Listens and serves. Throws DistNetworkError when it cannot listen (RESOURCE, CONFIG), also

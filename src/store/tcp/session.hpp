@@ -31,6 +31,7 @@ struct Session {
   const std::string peer;
   RequestParser parser;
   std::unique_ptr<Entrance> entrance;  // while it proves that it knows the secret
+  bool needsNoProof = false;           // and may say hello without one
   bool validated = false;
   bool paused = false;            // not read from until others have completed their requests
   bool touched = false;           // is on the core's list of sessions to look at
