@@ -69,6 +69,14 @@ std::optional<ProcessState> lookAt(pid_t pid) {
   return state;
 }
 
+std::string describeState(const std::optional<ProcessState>& process) {
+  const char state = process ? process->state : '?';
+  return str("state ", state,
+             state == 'T'   ? " stopped"
+             : state == 't' ? " stopped by a debugger"
+                            : "");
+}
+
 bool isDumpingCore(pid_t pid) {
   std::ifstream file(str("/proc/", pid, "/status"));
   for (std::string line; std::getline(file, line);) {

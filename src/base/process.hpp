@@ -28,6 +28,9 @@ struct ProcessState {
 /// Nothing when there is no such process, or it cannot be seen.
 std::optional<ProcessState> lookAt(pid_t pid);
 
+/// "state T stopped"; "state ?" of one that cannot be seen.
+std::string describeState(const std::optional<ProcessState>& process);
+
 /// Whether the kernel is writing its core file: it will not run again.
 bool isDumpingCore(pid_t pid);
 

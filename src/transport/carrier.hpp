@@ -77,6 +77,8 @@ class Carrier {
   /// "process 77, state T stopped".
   virtual std::string describe(int peer) const = 0;
   virtual int processOf(int peer) const = 0;
+  /// Whether its process can be seen to be stopped.
+  virtual bool isStopped(int /*peer*/) const { return false; }
 
   /// Why the group has failed, if it has.
   virtual const AbortRecord& record() const noexcept = 0;

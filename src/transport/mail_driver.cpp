@@ -424,17 +424,23 @@ void Mail::checkLeft(int peer) {
 }
 
 void Mail::checkDeadlines() {
-  for (const auto& [key, parcel] : open_) {
-    if (parcel->deadline.expired()) {
-      return fail(
-          {.reason = Reason::TIMEOUT,
-           .culprits = {neededFor(*parcel)},
-           .reporter = rank_,
-           .seq = parcel->seq,
-           .text = str(parcel->sends ? "send" : "recv", " timed out: Timed out waiting ",
-                       parcel->timeout.count(), "ms. ", describe(*parcel), stateOfPeer(*parcel))});
-    }
+  const auto isLate = [](const auto& entry) { return entry.second->deadline.expired(); };
+  const auto late = std::find_if(open_.begin(), open_.end(), isLate);
+  if (late == open_.end()) {
+    return;
   }
+  // Others may be late only because they wait for one that is stopped.
+  const auto stuck = std::find_if(open_.begin(), open_.end(), [this](const auto& entry) {
+    const int peer = neededFor(*entry.second);
+    return peer != Parcel::kAnybody && peer != rank_ && carrier_.isStopped(peer);
+  });
+  const ParcelPtr parcel = (stuck == open_.end() ? late : stuck)->second;
+  fail({.reason = Reason::TIMEOUT,
+        .culprits = {neededFor(*parcel)},
+        .reporter = rank_,
+        .seq = parcel->seq,
+        .text = str(parcel->sends ? "send" : "recv", " timed out: Timed out waiting ",
+                    parcel->timeout.count(), "ms. ", describe(*parcel), stateOfPeer(*parcel))});
 }
 
 std::string Mail::describe(const Parcel& parcel) const {

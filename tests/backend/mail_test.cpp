@@ -451,6 +451,8 @@ TEST_F(PairTest, ACallThatIsRefusedLeavesNoOtherMessageUnderWay) {
   std::vector<int> data = numbers(300'000, 0);
   const WorkPtr sending = world[0].send(Tensor(data), 1);
   world[1].abort(nullptr);
+  // By TCP the word takes a moment.
+  ASSERT_TRUE(test::eventually([&] { return world[0].error() != ErrorType::SUCCESS; }));
   EXPECT_THROW(world[0].recv(Tensor(data), 1), DistBackendError);
   EXPECT_TRUE(sending->isCompleted());
 }

@@ -60,6 +60,7 @@ std::shared_ptr<Engine> Engine::make(const BackendParams& params) {
   if (ways == Ways::TCP) {
     return MeshEngine::make(params);
   }
+  const TimePoint start = systemClock().now();
   try {
     return ShmEngine::make(params);
   } catch (const NoSharedMemory& error) {
@@ -67,7 +68,7 @@ std::shared_ptr<Engine> Engine::make(const BackendParams& params) {
       throw;
     }
     UNISONO_LOG(INFO, "backend", error.facts().what, "; by TCP, then");
-    return MeshEngine::make(params, error.cookie());
+    return MeshEngine::make(params, error.cookie(), elapsedSince(start));
   }
 }
 

@@ -57,7 +57,8 @@ std::string rootOf(const FormOptions& options, const std::string& cookie) {
   return root && root->cookie == cookie ? root->process : std::string();
 }
 
-mesh::MeshOptions meshOptions(const FormOptions& options, std::string cookie) {
+mesh::MeshOptions meshOptions(const FormOptions& options, std::string cookie, Milliseconds spent) {
+  const TimePoint start = systemClock().now();
   if (cookie.empty()) {
     cookie = agreeOnCookie(options);
   }
@@ -68,6 +69,7 @@ mesh::MeshOptions meshOptions(const FormOptions& options, std::string cookie) {
                    .group = options.group,
                    .cookie = std::move(cookie),
                    .timeout = options.timeout,
+                   .spent = spent + elapsedSince(start),
                    .globalRanks = options.globalRanks,
                    .root = std::move(root)},
           .settings = options.settings};
@@ -75,8 +77,9 @@ mesh::MeshOptions meshOptions(const FormOptions& options, std::string cookie) {
 
 }  // namespace
 
-std::shared_ptr<Engine> MeshEngine::make(const BackendParams& params, std::string cookie) {
-  auto engine = std::make_shared<MeshEngine>(params, std::move(cookie));
+std::shared_ptr<Engine> MeshEngine::make(const BackendParams& params, std::string cookie,
+                                         Milliseconds spent) {
+  auto engine = std::make_shared<MeshEngine>(params, std::move(cookie), spent);
   engine->lane.belongTo(engine);
   engine->mail_.belongTo(engine);
   if (params.rank == 0) {
@@ -86,9 +89,9 @@ std::shared_ptr<Engine> MeshEngine::make(const BackendParams& params, std::strin
   return engine;
 }
 
-MeshEngine::MeshEngine(const BackendParams& params, std::string cookie)
+MeshEngine::MeshEngine(const BackendParams& params, std::string cookie, Milliseconds spent)
     : Engine(params),
-      mesh_(mesh::Mesh::form(meshOptions(formOptions(params, selector), std::move(cookie)))),
+      mesh_(mesh::Mesh::form(meshOptions(formOptions(params, selector), std::move(cookie), spent))),
       courier_(*mesh_, usableCores(), describeCall),
       executor_(courier_, selector.links(), globalRanks),
       mail_(*mesh_, usableCores(), globalRanks) {}

@@ -12,10 +12,12 @@ namespace unisono {
 
 class MeshEngine final : public Engine {
  public:
-  /// With the cookie of the group that its ranks have agreed on; else they do so first.
-  static std::shared_ptr<Engine> make(const BackendParams& params, std::string cookie = {});
+  /// With the cookie of the group that its ranks have agreed on; else they do so first. `spent`: of
+  /// the time that forming may take.
+  static std::shared_ptr<Engine> make(const BackendParams& params, std::string cookie = {},
+                                      Milliseconds spent = {});
   /// For make().
-  MeshEngine(const BackendParams& params, std::string cookie);
+  MeshEngine(const BackendParams& params, std::string cookie, Milliseconds spent);
 
   void run(CollectiveArgs& args, Milliseconds timeout) override { executor_.run(args, timeout); }
   void monitoredBarrier(const MonitoredBarrierOptions& options) override;

@@ -9,6 +9,7 @@
 
 #include "base/spin.hpp"
 #include "base/str.hpp"
+#include "base/thread.hpp"
 #include "base/wait.hpp"
 #include "life/blame.hpp"
 
@@ -21,8 +22,11 @@ constexpr std::size_t kStage = 256 * 1024;
 constexpr Milliseconds kWatchAfter(50);
 // So often it asks, as long as it waits, whether the hosts of the others still answer.
 constexpr Milliseconds kAskHosts(1000);
-// For finding out who is late, once time is over.
-constexpr Milliseconds kEnquiry(1000);
+// Between two looks whether somebody who is waited for has crashed.
+constexpr Milliseconds kProcessLook(50);
+// For finding out who is late, once time is over: a call ends a hundredth of its time late at most.
+constexpr Milliseconds kShortestEnquiry(40);
+constexpr Milliseconds kLongestEnquiry(1000);
 constexpr int kMostAsked = 64;
 // Where a rank has a core to itself: being woken takes longer than most messages.
 constexpr std::chrono::microseconds kTrying(20);
@@ -40,6 +44,10 @@ class Courier::Sleeper final : public Waitable {
 
   void sleep(Milliseconds most) override {
     owner_.lookAtLinks();
+    if (lookAt_.expired()) {  // first: a watch of somebody who dumps core takes long
+      owner_.checkProcesses();
+      lookAt_ = Deadline::after(kProcessLook);
+    }
     const bool isLong = watchAt_.expired();
     if (isLong) {
       owner_.watchSilent();
@@ -62,6 +70,7 @@ class Courier::Sleeper final : public Waitable {
  private:
   Courier& owner_;
   const Deadline watchAt_ = Deadline::after(kWatchAfter);
+  Deadline lookAt_ = Deadline::after(kProcessLook);
   Deadline askHostsAt_ = Deadline::after(kAskHosts);
   std::vector<pollfd> entries_;
 };
@@ -99,8 +108,8 @@ void Courier::end(bool done) noexcept {
 }
 
 void Courier::transfer(std::span<const SendTo> out, std::span<const RecvFrom> in) {
-  const Mesh::Turn turn(mesh_);
   try {
+    const Mesh::Turn turn(mesh_);
     prepare(out, in);
     if (!moveAll()) {
       waitForMore();
@@ -345,19 +354,68 @@ std::vector<int> Courier::awaited() const {
   return ranks;
 }
 
-/// Those who have not called this operation, or do not even answer.
-std::vector<int> Courier::laggards() {
-  const Deadline until = Deadline::after(kEnquiry);
-  std::vector<int> late;
-  for (int peer = 0; peer < std::min(size(), kMostAsked); ++peer) {
-    if (peer != rank() && !until.expired()) {
-      const auto report = mesh_.ask(peer, until);
-      if (!report || report->seq < seq_) {
-        late.push_back(peer);
-      }
+/// A process that dumps core keeps its connections until it is done. Throws Lost.
+void Courier::checkProcesses() const {
+  for (const int peer : awaited()) {
+    if (mesh_.isDumpingCore(peer)) {
+      throw Mesh::Lost{{.reason = Reason::PEER_DEAD,
+                        .culprits = {peer},
+                        .reporter = rank(),
+                        .seq = seq_,
+                        .text = str(mesh_.nameOf(peer), " (", mesh_.placeOf(peer),
+                                    ") has crashed during ", call_.name, " and is dumping core")}};
     }
   }
-  return late.empty() ? awaited() : late;
+}
+
+/// Those who are stopped; or else those who have not called this operation. One that does not even
+/// answer counts as such, unless it can be seen to live and is not needed here.
+std::vector<int> Courier::laggards() const {
+  const Deadline until =
+      Deadline::after(std::clamp(call_.timeout / 200, kShortestEnquiry, kLongestEnquiry));
+  const std::vector<int> needed = awaited();
+  struct Answer {
+    int peer;
+    std::optional<Report> report;
+  };
+  std::vector<Answer> answers;
+  std::vector<int> stopped;
+  for (int peer = 0; peer < std::min(size(), kMostAsked); ++peer) {
+    if (peer != rank() && mesh_.isStopped(peer)) {
+      stopped.push_back(peer);
+    } else if (peer != rank()) {
+      answers.push_back({.peer = peer, .report = {}});
+    }
+  }
+  if (!stopped.empty()) {
+    return stopped;
+  }
+  {
+    // All at once: one that is stopped keeps the others from nothing.
+    std::vector<Thread> threads;
+    try {
+      for (Answer& each : answers) {
+        threads.emplace_back("unisono-ask", [this, &each, until] {
+          try {
+            each.report = mesh_.ask(each.peer, until);
+          } catch (const std::exception&) {
+            each.report.reset();  // as one that does not answer
+          }
+        });
+      }
+    } catch (const std::exception&) {
+      // No more threads: who was not asked has not answered.
+    }
+  }
+  std::vector<int> late;
+  for (const auto& [peer, report] : answers) {
+    const bool counts = std::find(needed.begin(), needed.end(), peer) != needed.end() ||
+                        !mesh_.visibleProcess(peer);
+    if (report ? report->seq < seq_ : counts) {
+      late.push_back(peer);
+    }
+  }
+  return late.empty() ? needed : late;
 }
 
 void Courier::throwTimeout() {
@@ -397,7 +455,7 @@ AbortCause Courier::mismatch(int peer, const Frame& theirs, std::size_t expected
 std::string Courier::inWords(const std::vector<int>& ranks) const {
   std::vector<std::string> names;
   for (const int rank : ranks) {
-    names.push_back(str(mesh_.nameOf(rank), " (", mesh_.placeOf(rank), ")"));
+    names.push_back(str(mesh_.nameOf(rank), " (", mesh_.describe(rank), ")"));
   }
   return join(names, ", ");
 }
@@ -411,7 +469,7 @@ void Courier::throwCauseHere(const AbortCause& cause) const {
   if (deadline_) {
     facts.elapsed = elapsedSince(start_);
   }
-  throwCause(cause, std::move(facts), mesh_.inWorld(cause.culprits));
+  throwCause(cause, std::move(facts), mesh_.inWorld(mesh_.culpritsNow(cause)));
 }
 
 }  // namespace unisono::mesh

@@ -75,8 +75,9 @@ class Courier final : public Communicator {
   short eventsOf(const Link& link) const noexcept;
   Deadline deadline();
   std::vector<int> awaited() const;
+  void checkProcesses() const;
   [[noreturn]] void throwTimeout();
-  std::vector<int> laggards();
+  std::vector<int> laggards() const;
   AbortCause mismatch(int peer, const Frame& theirs, std::size_t expected) const;
   std::string inWords(const std::vector<int>& ranks) const;
 

@@ -19,6 +19,8 @@ constexpr std::uint64_t kCreditStep = 256 * 1024;
 constexpr Milliseconds kOnItsWay(20);
 // For a watch.
 constexpr Milliseconds kPatience(10'000);
+// So long a first message waits for its link; then others go before it.
+constexpr Milliseconds kAtOnce(50);
 // Between two questions whether the hosts of others are silent.
 constexpr Milliseconds kAskHosts(1000);
 
@@ -80,6 +82,10 @@ Ferry::Ferry(Mesh& mesh)
       pipeBytes_(shm::pipeBytes(static_cast<std::size_t>(mesh.size()))),
       routes_(static_cast<std::size_t>(mesh.size())) {}
 
+Ferry::~Ferry() {
+  ends_.store(true, std::memory_order_release);  // ends the dials, which are joined
+}
+
 template <typename Action>
 bool Ferry::inTurn(Action action) {
   try {
@@ -116,18 +122,69 @@ shm::Pipe Ferry::pipe(int from, int to, Deadline deadline) {
     return end;
   }
   Route& mine = route(to);
-  const bool connected = inTurn([&] {
-    if (mesh_.outgoing(to) == nullptr) {
-      mesh_.connect(to, deadline);
-    }
-  });
-  if (!connected) {
+  if (mesh_.hasFailed()) {
     return {};
   }
   shm::Pipe end = open(mine.outMemory);
   mine.out = end;
-  mine.isConnected = true;
-  return end;
+  if (mine.isConnected || mine.isDialing) {
+    return end;
+  }
+  dial(to, deadline);
+  // Nearly always it is there at once, and so is the word that a rank has gone.
+  const bool lives = !awaitAnswer(to, deadline) || inTurn([&] { answered(to); });
+  return lives ? end : shm::Pipe();
+}
+
+/// Whether the dial is over, after a moment.
+bool Ferry::awaitAnswer(int peer, Deadline deadline) {
+  Dial& dial = dials_[peer];
+  const MutexLock lock(dial.mutex);
+  CondWaitable on(dial.changed, dial.mutex);
+  return waitUntil([&] { return dial.isOver.load(std::memory_order_acquire); },
+                   {.deadline = deadline.within(kAtOnce), .subject = {}}, on);
+}
+
+/// On a thread of its own: the caller has the lock of Mail, which others want.
+void Ferry::dial(int peer, Deadline deadline) {
+  Dial& dial = dials_[peer];
+  dial.thread = Thread("unisono-dial", [this, peer, &dial, until = deadline.orOnce(ends_)] {
+    try {
+      dial.socket = mesh_.dial(peer, until);
+    } catch (const Mesh::Lost& lost) {
+      dial.failure = lost.cause;
+    } catch (const std::exception& error) {
+      dial.failure = AbortCause{.reason = Reason::RESOURCE,
+                                .culprits = {rank()},
+                                .reporter = rank(),
+                                .text = error.what()};
+    }
+    {
+      const MutexLock lock(dial.mutex);
+      dial.isOver.store(true, std::memory_order_release);
+      dial.changed.notifyAll();
+    }
+    mesh_.ring();
+  });
+  route(peer).isDialing = true;
+}
+
+/// A dial is over. Throws Lost when it has failed and somebody has something to send.
+void Ferry::answered(int peer) {
+  Route& there = route(peer);
+  Dial& dial = dials_[peer];
+  there.isDialing = false;
+  Socket socket = std::move(dial.socket);
+  const auto failure = std::move(dial.failure);
+  dials_.erase(peer);
+  if (!failure) {
+    mesh_.adopt(peer, std::move(socket));
+    there.isConnected = true;
+  } else if (there.out.isOpen()) {
+    throw Mesh::Lost{*failure};
+  } else {
+    there.isGone = true;  // nobody is there to make use of credit; if it has died, its link tells
+  }
 }
 
 AbortCause Ferry::whyNotOpen(int /*from*/, int /*to*/) {
@@ -143,8 +200,12 @@ bool Ferry::carry() {
   const bool lives = inTurn([&] {
     for (int peer = 0; peer < size(); ++peer) {
       Route& there = route(peer);
-      if (!there.isConnected && !there.isGone && isCreditDue(there)) {
-        connectForCredit(peer);
+      if (!there.isConnected && !there.isDialing && !there.isGone && isCreditDue(there)) {
+        dial(peer, Deadline::after(kPatience));
+      }
+      if (there.isDialing && dials_[peer].isOver.load(std::memory_order_acquire)) {
+        answered(peer);
+        moved = true;
       }
       if (there.isConnected) {
         Link* link = mesh_.outgoing(peer);
@@ -220,17 +281,6 @@ void Ferry::load(Route& route) const {
 
 bool Ferry::isCreditDue(const Route& route) {
   return route.in.isOpen() && route.given() >= route.told + kCreditStep;
-}
-
-/// A link to tell credit on. Where there can be none, nobody is there to make use of it.
-void Ferry::connectForCredit(int peer) {
-  Route& there = route(peer);
-  try {
-    mesh_.connect(peer, Deadline::after(kPatience));
-    there.isConnected = true;
-  } catch (const Mesh::Lost&) {
-    there.isGone = true;  // if it has died, its own link will tell
-  }
 }
 
 // --- receiving ---
@@ -418,13 +468,17 @@ Carrier::PeerState Ferry::stateOf(int peer) {
 }
 
 bool Ferry::hasCrashed(int peer) {
-  if (peer != rank()) {
-    inTurn([&] {
-      mesh_.watch(peer, Deadline::after(kPatience));
-      askHosts();
-    });
+  if (peer == rank()) {
+    return false;
   }
-  return false;  // a process that dumps core is found dead when it is done
+  if (mesh_.isDumpingCore(peer)) {  // one on another host is found dead when it is done
+    return true;
+  }
+  inTurn([&] {
+    mesh_.watch(peer, Deadline::after(kPatience));
+    askHosts();
+  });
+  return false;
 }
 
 void Ferry::expectAnybody() {

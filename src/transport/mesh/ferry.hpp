@@ -11,9 +11,14 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
+#include <map>
+#include <optional>
 #include <poll.h>
 #include <vector>
 
+#include "base/mutex.hpp"
+#include "base/thread.hpp"
 #include "transport/carrier.hpp"
 #include "transport/mesh/mesh.hpp"
 
@@ -23,11 +28,14 @@ class Ferry : public Carrier {
  public:
   /// `mesh`: the links of messages, Mesh::mail().
   explicit Ferry(Mesh& mesh);
+  ~Ferry() override;
+  Ferry(const Ferry&) = delete;
+  Ferry& operator=(const Ferry&) = delete;
 
   int rank() const noexcept override { return mesh_.rank(); }
   int size() const noexcept override { return mesh_.size(); }
   const std::string& group() const noexcept override { return mesh_.group(); }
-  /// Connects, when it is the first to that rank.
+  /// Has a link made, when it is the first to that rank: what is put into the pipe waits for it.
   shm::Pipe pipe(int from, int to, Deadline deadline) override;
   AbortCause whyNotOpen(int from, int to) override;
   bool carries() const noexcept override { return true; }
@@ -42,12 +50,15 @@ class Ferry : public Carrier {
   PeerState stateOf(int peer) override;
   bool hasCrashed(int peer) override;
   void expectAnybody() override;
-  std::string describe(int peer) const override { return mesh_.placeOf(peer); }
+  std::string describe(int peer) const override { return mesh_.describe(peer); }
   int processOf(int peer) const override;
+  bool isStopped(int peer) const override { return mesh_.isStopped(peer); }
   const AbortRecord& record() const noexcept override { return mesh_.record(); }
   std::optional<AbortCause> cause() const override { return mesh_.cause(); }
   AbortCause fail(AbortCause cause) noexcept override { return mesh_.fail(cause); }
-  std::vector<int> culpritsNow(const AbortCause& cause) const override { return cause.culprits; }
+  std::vector<int> culpritsNow(const AbortCause& cause) const override {
+    return mesh_.culpritsNow(cause);
+  }
 
  private:
   class Sleeper;
@@ -55,6 +66,15 @@ class Ferry : public Carrier {
     std::byte bytes[128];
   };
   using Memory = std::vector<Chunk>;  // of a pipe
+  /// A link that a thread is making: nobody else waits for a rank that is slow to answer.
+  struct Dial {
+    Socket socket = {};
+    std::optional<AbortCause> failure = {};
+    std::atomic<bool> isOver{false};  // with it goes what was found
+    Mutex mutex = {};
+    CondVar changed = {};
+    Thread thread = {};  // last: it uses the others
+  };
   /// What goes to and comes from one rank.
   struct Route {
     Memory outMemory;
@@ -62,6 +82,7 @@ class Ferry : public Carrier {
     shm::Pipe out;  // where Mail's frames are taken from
     shm::Pipe in;   // where Mail takes frames from
     bool isConnected = false;
+    bool isDialing = false;          // a link is being made
     std::vector<std::byte> leaving;  // frames, of which `left` bytes are sent
     std::size_t left = 0;
     std::vector<std::byte> arriving;  // of which the first `got` bytes have come
@@ -74,7 +95,8 @@ class Ferry : public Carrier {
     bool isGone = false;         // no link can be made to it
 
     bool owes() const noexcept {
-      return isConnected && (left < leaving.size() || (out.isOpen() && out.hasFrame()));
+      return (isConnected || isDialing) &&
+             (left < leaving.size() || (out.isOpen() && out.hasFrame()));
     }
     /// What is not kept any more of what was received.
     std::uint64_t given() const noexcept { return received - std::min(in.kept(), received); }
@@ -90,7 +112,9 @@ class Ferry : public Carrier {
   std::size_t unload(int peer, Link& link);
   void hearNews(int peer, Link& link, const Frame::Bytes& bytes, std::size_t next);
   static bool isCreditDue(const Route& route);
-  void connectForCredit(int peer);
+  void dial(int peer, Deadline deadline);
+  bool awaitAnswer(int peer, Deadline deadline);
+  void answered(int peer);
   void hearCredit(int peer, std::uint64_t taken);
   void endOf(Link& link, bool mayLeave = true);
   void lookAt(Link& link);
@@ -103,6 +127,8 @@ class Ferry : public Carrier {
   Mesh& mesh_;
   const std::size_t pipeBytes_;
   std::vector<Route> routes_;  // by rank
+  std::map<int, Dial> dials_;  // by rank
+  std::atomic<bool> ends_{false};
   bool rung_ = false;
   std::vector<pollfd> entries_;  // of the next sleep
   Deadline askHostsAt_ = Deadline::after(Milliseconds(0));

@@ -26,7 +26,7 @@ class Mesh::Forming {
     mesh_.roster_[at] = member;
     const auto process = decodeMark(member.process);
     const Life life = process ? lifeOf(*process, mesh_.here_) : Life::UNSEEN;
-    if (life == Life::GONE || (life == Life::ALIVE && isDumpingCore(process->pid))) {
+    if (life == Life::GONE || (life == Life::ALIVE && unisono::isDumpingCore(process->pid))) {
       return mesh_.gone(peer, Reason::PEER_DEAD, "has died while the group was formed");
     }
     Known& known = known_[at];
@@ -69,7 +69,7 @@ class Mesh::Forming {
   }
 
   Mesh& mesh_;
-  const Deadline deadline_ = Deadline::after(mesh_.options_.timeout);
+  const Deadline deadline_ = Deadline::after(mesh_.options_.timeout - mesh_.options_.spent);
   std::vector<Known> known_;  // by rank
 };
 

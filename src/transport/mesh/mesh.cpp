@@ -65,7 +65,7 @@ Mesh::Mesh(const MeetOptions& options, Mesh* operations)
 }
 
 std::unique_ptr<Mesh> Mesh::form(const MeshOptions& options) {
-  const Deadline deadline = Deadline::after(options.meet.timeout);
+  const Deadline deadline = Deadline::after(options.meet.timeout - options.meet.spent);
   std::unique_ptr<Mesh> mesh(new Mesh(options.meet, nullptr));
   const SocketAddress address = ownAddress(options.meet.store, deadline);
   requirePermission(address);
@@ -115,12 +115,49 @@ std::string Mesh::placeOf(int rank) const {
   return mark ? str("process ", mark->pid, " on ", mark->host) : "on an unknown host";
 }
 
+std::optional<pid_t> Mesh::visibleProcess(int peer) const {
+  const auto mark = decodeMark(roster_[static_cast<std::size_t>(peer)].process);
+  const bool isSeen = mark && mark->boot == here_.boot && mark->pidNamespace == here_.pidNamespace;
+  return isSeen ? std::optional(mark->pid) : std::nullopt;
+}
+
+std::string Mesh::describe(int rank) const {
+  const auto process = visibleProcess(rank);
+  if (!process) {
+    return placeOf(rank);
+  }
+  const bool isHere = roster_[static_cast<std::size_t>(rank)].host ==
+                      roster_[static_cast<std::size_t>(options_.rank)].host;
+  return str(isHere ? str("process ", *process) : placeOf(rank), ", ",
+             describeState(lookAt(*process)));
+}
+
+bool Mesh::isDumpingCore(int peer) const {
+  const auto process = visibleProcess(peer);
+  return process && unisono::isDumpingCore(*process);
+}
+
+bool Mesh::isStopped(int peer) const {
+  const auto process = visibleProcess(peer);
+  const auto state = process ? lookAt(*process) : std::nullopt;
+  return state && (state->state == 'T' || state->state == 't');
+}
+
+Purpose Mesh::purpose() const noexcept {
+  return operations_ != nullptr ? Purpose::MAIL : Purpose::LINK;
+}
+
 Link& Mesh::connect(int peer, Deadline deadline) {
-  const Purpose purpose = operations_ != nullptr ? Purpose::MAIL : Purpose::LINK;
-  Link& link = add({.peer = peer,
-                    .purpose = purpose,
-                    .outgoing = true,
-                    .socket = reach(peer, purpose, deadline)});
+  return adopt(peer, reach(peer, purpose(), deadline, [this] { return toldCause(); }));
+}
+
+Socket Mesh::dial(int peer, Deadline deadline) const {
+  return reach(peer, purpose(), deadline, [] { return std::nullopt; });
+}
+
+Link& Mesh::adopt(int peer, Socket socket) {
+  Link& link =
+      add({.peer = peer, .purpose = purpose(), .outgoing = true, .socket = std::move(socket)});
   out_[static_cast<std::size_t>(peer)] = &link;
   return link;
 }
@@ -142,8 +179,9 @@ void Mesh::watch(int peer, Deadline deadline) {
       throw Lost{whyLost(peer)};
     }
   }
-  if (out_[at] == nullptr && in_[at] == nullptr && !watched_[at]) {
-    Socket socket = reach(peer, Purpose::WATCH, deadline);
+  // One that is stopped does not answer now, and is not gone.
+  if (out_[at] == nullptr && in_[at] == nullptr && !watched_[at] && !isStopped(peer)) {
+    Socket socket = reach(peer, Purpose::WATCH, deadline, [this] { return toldCause(); });
     if (socket.valid()) {
       add({.peer = peer, .purpose = Purpose::WATCH, .outgoing = true, .socket = std::move(socket)});
       watched_[at] = true;
@@ -167,7 +205,15 @@ void Mesh::arrive(const Note& note, UniqueFd connection) noexcept {
   try {
     const MutexLock lock(arrivals_);
     if (hasFailed()) {
-      return;  // all who were here have been told; this one sees the end of it, and asks
+      // All who were here have been told. To this one an end without a word would be a death.
+      const std::string text = encodeCause(record_.read().value_or(AbortCause{}));
+      Frame::Bytes head;
+      Frame{.kind = Frame::Kind::ABORT, .bytes = text.size()}.encode(head);
+      const std::string bytes =
+          std::string(reinterpret_cast<const char*>(head.data()), head.size()) + text;
+      static_cast<void>(
+          ::send(connection.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+      return;
     }
     arrived_.push_back({.peer = static_cast<int>(note.from),
                         .purpose = note.purpose,
@@ -243,6 +289,24 @@ AbortCause Mesh::fail(const AbortCause& cause) noexcept {
     }
   }
   return record_.read().value_or(cause);
+}
+
+std::vector<int> Mesh::culpritsNow(const AbortCause& cause) {
+  std::vector<int> culprits = cause.culprits;
+  if (cause.reason != Reason::PEER_DEAD) {
+    return culprits;
+  }
+  const Turn turn(*this);
+  for (const auto& link : all_) {
+    // Only what this rank has made: from the other side nothing comes there but a word.
+    if (link->outgoing &&
+        std::find(culprits.begin(), culprits.end(), link->peer) == culprits.end() &&
+        hasEndedSilently(*link)) {
+      culprits.push_back(link->peer);
+    }
+  }
+  std::sort(culprits.begin(), culprits.end());
+  return culprits;
 }
 
 /// Once, unless somebody has its turn: then that one does it.

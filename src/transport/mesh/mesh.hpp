@@ -20,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,7 @@ struct Link {
   bool hasLeft = false;            // the peer has said so, at
   TimePoint leftAt = {};
   bool isQuiet = false;  // what is there to be read, nobody wants now
+  bool hasTold = false;  // the peer has said why the group has failed
 };
 
 class Mesh final : public Dock {
@@ -71,6 +73,15 @@ class Mesh final : public Dock {
   std::vector<int> inWorld(const std::vector<int>& ranks) const;
   /// "process 77 on node3".
   std::string placeOf(int rank) const;
+  /// "process 77, state T stopped" of a rank of this host, "process 77 on node3" of others; with
+  /// the state where this process can see it.
+  std::string describe(int rank) const;
+  /// The process of rank `peer`, if this one can see it.
+  std::optional<pid_t> visibleProcess(int peer) const;
+  /// Whether it can be seen to have crashed, and to be dumping core.
+  bool isDumpingCore(int peer) const;
+  /// Whether it can be seen to be stopped, by a signal or a debugger.
+  bool isStopped(int peer) const;
 
   /// Whoever uses links holds one. Where the group has failed meanwhile, its end tells the others.
   class Turn {
@@ -91,6 +102,10 @@ class Mesh final : public Dock {
   Link* outgoing(int peer) const noexcept { return out_[static_cast<std::size_t>(peer)]; }
   /// Makes it. Throws Lost.
   Link& connect(int peer, Deadline deadline);
+  /// The same in two steps, of which the first needs no Turn, and may be done by any thread.
+  /// Throws Lost.
+  Socket dial(int peer, Deadline deadline) const;
+  Link& adopt(int peer, Socket socket);
   /// The link from rank `peer`; null while there is none.
   Link* incoming(int peer);
   /// Sees to it that the end of rank `peer`, which has not connected, is noticed. Throws Lost.
@@ -112,8 +127,8 @@ class Mesh final : public Dock {
   AbortCause whyLost(int peer);
   /// The cause that a frame on `link` announces; `begun` of its bytes have been received.
   AbortCause readCause(Link& link, std::uint64_t bytes, std::string begun);
-  /// How rank `peer` is; nothing when it cannot be asked.
-  std::optional<Report> ask(int peer, Deadline deadline);
+  /// How rank `peer` is; nothing when it cannot be asked. From any thread.
+  std::optional<Report> ask(int peer, Deadline deadline) const;
 
   /// Readable when something has changed that a driver must see: somebody connected, a cause.
   int bell() const noexcept { return bell_.get(); }
@@ -129,6 +144,9 @@ class Mesh final : public Dock {
   /// this rank is connected to; in a Turn, when that ends. Returns the one that counts.
   AbortCause fail(const AbortCause& cause) noexcept;
   std::optional<AbortCause> cause() const { return record_.read(); }
+  /// Whom to blame for `cause`, as far as the links tell by now: where somebody has died, also
+  /// those who have ended without a word since. Not inside a Turn.
+  std::vector<int> culpritsNow(const AbortCause& cause);
   /// Says goodbye and closes all links.
   void leave() noexcept;
 
@@ -140,6 +158,7 @@ class Mesh final : public Dock {
   Mesh(const MeetOptions& options, Mesh* operations);
   enum class News : std::uint8_t { NONE, DATA, END, CAUSE };
   News peek(Link& link, AbortCause& cause);
+  bool hasEndedSilently(const Link& link) const;
   std::optional<AbortCause> toldCause();
   /// What an attempt to connect has come to.
   struct Reached {
@@ -160,13 +179,17 @@ class Mesh final : public Dock {
     std::optional<Report> report = {};
     std::string why = {};  // of UNREACHED
   };
-  Reached tryToReach(int peer, Purpose purpose, Deadline deadline);
-  Reached reachUntil(int peer, Purpose purpose, Deadline deadline,
-                     const std::function<bool(const Reached&)>& enough);
+  Reached tryToReach(int peer, Purpose purpose, Deadline deadline) const;
+  /// `told`: what others have told meanwhile.
+  using Told = std::function<std::optional<AbortCause>()>;
+  Reached reachUntil(int peer, Purpose purpose, Deadline deadline, const Told& told,
+                     const std::function<bool(const Reached&)>& enough) const;
   /// None for a watch that the other is too slow to answer now. Throws Lost.
-  Socket reach(int peer, Purpose purpose, Deadline deadline);
+  Socket reach(int peer, Purpose purpose, Deadline deadline, const Told& told) const;
   static std::optional<Report> receiveReport(Socket& socket, Deadline deadline);
+  IoResult hear(Socket& socket, int peer, std::span<char> into, Deadline deadline) const;
   Link& add(Link link);
+  Purpose purpose() const noexcept;
   void collectArrivals();
   void tellFailure() noexcept;
   void sendToAll(const Frame& frame, const std::string& rest) noexcept;

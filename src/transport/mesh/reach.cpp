@@ -19,6 +19,8 @@ namespace {
 constexpr Milliseconds kAttempt(2000);
 // A process that ends closes its connections before its harbour, or after.
 constexpr Milliseconds kEnding(1000);
+// Between two looks whether the process that shall answer has crashed.
+constexpr Milliseconds kProcessLook(100);
 constexpr std::string_view kNeeded = "has left the group, and is still needed";
 constexpr std::size_t kLongestReport = 2 * kLongestCause;
 
@@ -33,7 +35,7 @@ Mesh::Reached::How Mesh::Reached::after(const IoResult& result) noexcept {
   return isEnd ? How::CLOSED : How::UNREACHED;  // the network has failed, not the other
 }
 
-Mesh::Reached Mesh::tryToReach(int peer, Purpose purpose, Deadline deadline) {
+Mesh::Reached Mesh::tryToReach(int peer, Purpose purpose, Deadline deadline) const {
   using How = Reached::How;
   const Member& member = roster_[static_cast<std::size_t>(peer)];
   ConnectHistory history({member.address, member.port}, kAttempt);
@@ -53,7 +55,7 @@ Mesh::Reached Mesh::tryToReach(int peer, Purpose purpose, Deadline deadline) {
   const HandshakeConnector handshake(key_, id_, note.encode());
   std::string challenge(kChallengeSize, '\0');
   IoResult result = socket.sendAll(handshake.hello(), end);
-  result = result.isDone() ? socket.recvExact(challenge.data(), challenge.size(), end) : result;
+  result = result.isDone() ? hear(socket, peer, challenge, end) : result;
   if (!result.isDone()) {
     return {.how = Reached::after(result), .why = str(address->text(), ": ", result.text())};
   }
@@ -63,7 +65,7 @@ Mesh::Reached Mesh::tryToReach(int peer, Purpose purpose, Deadline deadline) {
   }
   char answer = 0;
   result = socket.sendAll(*proof, end);
-  result = result.isDone() ? socket.recvExact(&answer, 1, end) : result;
+  result = result.isDone() ? hear(socket, peer, {&answer, 1}, end) : result;
   if (!result.isDone()) {
     return {.how = Reached::after(result), .why = str(address->text(), ": ", result.text())};
   }
@@ -72,6 +74,18 @@ Mesh::Reached Mesh::tryToReach(int peer, Purpose purpose, Deadline deadline) {
   }
   auto report = receiveReport(socket, end);
   return {.how = report ? How::ANSWERED : How::CLOSED, .report = std::move(report)};
+}
+
+/// All of `into`, unless the process of rank `peer` is seen to dump core: it will not answer.
+IoResult Mesh::hear(Socket& socket, int peer, std::span<char> into, Deadline deadline) const {
+  for (;;) {  // ends with the deadline
+    const IoResult result =
+        socket.recvExact(into.data(), into.size(), deadline.within(kProcessLook));
+    into = into.subspan(result.isDone() ? into.size() : result.bytes);
+    if (result.outcome != IoOutcome::TIMED_OUT || deadline.expired() || isDumpingCore(peer)) {
+      return result;
+    }
+  }
 }
 
 std::optional<Report> Mesh::receiveReport(Socket& socket, Deadline deadline) {
@@ -89,8 +103,8 @@ std::optional<Report> Mesh::receiveReport(Socket& socket, Deadline deadline) {
 
 /// Attempts until `enough` of one; what the last has come to. Throws Lost when the group has
 /// failed.
-Mesh::Reached Mesh::reachUntil(int peer, Purpose purpose, Deadline deadline,
-                               const std::function<bool(const Reached&)>& enough) {
+Mesh::Reached Mesh::reachUntil(int peer, Purpose purpose, Deadline deadline, const Told& told,
+                               const std::function<bool(const Reached&)>& enough) const {
   Reached reached;
   SeededRng rng(randomSeed());
   Backoff backoff(rng);
@@ -101,8 +115,11 @@ Mesh::Reached Mesh::reachUntil(int peer, Purpose purpose, Deadline deadline,
   static_cast<void>(retryUntil(
       [&] {
         // Others may have found out already, and told so.
-        if (const auto known = hasFailed() ? cause() : toldCause()) {
+        if (const auto known = hasFailed() ? cause() : told()) {
           throw Lost{*known};
+        }
+        if (isDumpingCore(peer)) {  // its port is open until it is done
+          throw Lost{gone(peer, Reason::PEER_DEAD, "has crashed and is dumping core")};
         }
         reached = tryToReach(peer, purpose, deadline);
         return enough(reached);
@@ -111,11 +128,11 @@ Mesh::Reached Mesh::reachUntil(int peer, Purpose purpose, Deadline deadline,
   return reached;
 }
 
-Socket Mesh::reach(int peer, Purpose purpose, Deadline deadline) {
+Socket Mesh::reach(int peer, Purpose purpose, Deadline deadline, const Told& told) const {
   using How = Reached::How;
   // A process that is stopped is waited for as long as the operation may take: it is not lost.
   const Deadline patience = Deadline::after(std::max(streamOptions_.netDead, kEnding));
-  Reached reached = reachUntil(peer, purpose, deadline, [&](const Reached& each) {
+  Reached reached = reachUntil(peer, purpose, deadline, told, [&](const Reached& each) {
     const bool isLost = each.how == How::UNREACHED || each.how == How::CLOSED;
     return isLost ? patience.expired() : each.how != How::STALLED || purpose == Purpose::WATCH;
   });
@@ -132,7 +149,7 @@ Socket Mesh::reach(int peer, Purpose purpose, Deadline deadline) {
   throw Lost{causeOf(peer, reached)};
 }
 
-std::optional<Report> Mesh::ask(int peer, Deadline deadline) {
+std::optional<Report> Mesh::ask(int peer, Deadline deadline) const {
   return tryToReach(peer, Purpose::ASK, deadline).report;
 }
 
@@ -150,8 +167,9 @@ AbortCause Mesh::whyLost(int peer) {
   if (mark && lifeOf(*mark, here_) == Life::GONE) {
     return gone(peer, Reason::PEER_DEAD, "has died");
   }
-  const Reached reached =
-      reachUntil(peer, Purpose::ASK, Deadline::after(kEnding), [](const Reached& each) {
+  const Reached reached = reachUntil(
+      peer, Purpose::ASK, Deadline::after(kEnding), [this] { return toldCause(); },
+      [](const Reached& each) {
         return each.how == How::ANSWERED || each.how == How::REFUSED || each.how == How::NOT_PROVEN;
       });
   return causeOf(peer, reached);
@@ -185,7 +203,8 @@ AbortCause Mesh::gone(int peer, Reason reason, std::string_view how) const {
           .culprits = {peer},
           .reporter = rank(),
           .seq = seq_.load(std::memory_order_relaxed),
-          .text = str(nameOf(peer), " (", placeOf(peer), ") ", how)};
+          .text = str(nameOf(peer), " (",
+                      reason == Reason::TIMEOUT ? describe(peer) : placeOf(peer), ") ", how)};
 }
 
 void Mesh::checkHosts() const {
@@ -231,8 +250,23 @@ Mesh::News Mesh::peek(Link& link, AbortCause& cause) {
     link.leftAt = systemClock().now();
     return News::NONE;
   }
+  link.hasTold = true;
   cause = readCause(link, frame->bytes, {});
   return News::CAUSE;
+}
+
+/// Whether its process has: what is left behind by one that is killed.
+bool Mesh::hasEndedSilently(const Link& link) const {
+  if (link.hasLeft || link.hasTold) {
+    return false;
+  }
+  const auto mark = decodeMark(roster_[static_cast<std::size_t>(link.peer)].process);
+  if (!mark || lifeOf(*mark, here_) == Life::ALIVE) {
+    return false;
+  }
+  char word = 0;
+  const ssize_t got = ::recv(link.socket.fd(), &word, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got == 0 || (got < 0 && errno == ECONNRESET);
 }
 
 bool Mesh::look(Link& link) {

@@ -55,7 +55,7 @@ class Meeting {
         findOut_(findOut),
         slice_(std::clamp(options.size * kSlicePerRank, kShortestSlice, kLongestSlice)),
         come_(static_cast<std::size_t>(options.size)),
-        deadline_(Deadline::after(options.timeout)),
+        deadline_(Deadline::after(options.timeout - options.spent)),
         start_(systemClock().now()) {}
 
   Roster run() {
@@ -94,14 +94,35 @@ class Meeting {
       return;
     }
     const auto other = Member::decode(asText(there));
-    const auto process = other ? decodeMark(other->process) : std::nullopt;
+    const auto theirs = other ? decodeMark(other->process) : std::nullopt;
+    const auto mine = decodeMark(self_.process);
+    const AbortCause cause{
+        .reason = Reason::CONFIG,
+        .culprits = {options_.rank},
+        .reporter = options_.rank,
+        .text = str(nameOf(options_.rank), " of group '", options_.group, "' is claimed twice",
+                    theirs && mine ? str(": by process ", theirs->pid, " on ", theirs->host,
+                                         " and by process ", mine->pid, " on ", mine->host)
+                                   : std::string())};
+    decline(cause);  // nobody can say which of the two is right
     ErrorFacts known = facts();
-    known.reason = Reason::CONFIG;
-    known.what = str(nameOf(options_.rank), " of group '", options_.group, "' is claimed twice",
-                     process ? str(": by process ", process->pid, " on ", process->host, ", too")
-                             : std::string());
+    known.reason = cause.reason;
+    known.what = cause.text;
     known.hint = "give every process its own rank, and every group its own name or store prefix";
     throw DistBackendError(std::move(known));
+  }
+
+  /// Tells rank 0, if it still waits for others, why there will be no group.
+  void decline(const AbortCause& cause) {
+    options_.store->set(key("decline"), asBytes(encodeCause(cause)));
+  }
+
+  /// Rank 0: whether somebody has declined. Throws Failed.
+  void checkDeclines() {
+    if (awaitKey(key("decline"), Milliseconds(0))) {
+      const Bytes bytes = options_.store->get(key("decline"));
+      throw Failed{decodeCause(asText(bytes)).value_or(AbortCause{})};
+    }
   }
 
   void publish(char verdict, const std::string& bytes) {
@@ -114,7 +135,7 @@ class Meeting {
     for (int rank = 1; rank < options_.size; ++rank) {
       while (!hasCome(rank) && !awaitKey(cardKey(rank), slice_)) {
         if (deadline_.expired()) {
-          throwMissing();
+          throw Failed{whoIsMissing()};
         }
         lookAround();
       }
@@ -147,6 +168,7 @@ class Meeting {
   /// Rank 0: those who have come meanwhile, whoever is waited for; and whether all who have come
   /// still are there. Throws Failed.
   void lookAround() {
+    checkDeclines();
     const Deadline end = Deadline::after(kLook);
     for (int i = 1; i < options_.size && !end.expired(); ++i) {
       lookedAt_ = lookedAt_ % (options_.size - 1) + 1;
@@ -155,6 +177,7 @@ class Meeting {
       }
       if (hasCome(lookedAt_)) {
         if (const auto cause = findOut_(lookedAt_, *come_[static_cast<std::size_t>(lookedAt_)])) {
+          checkDeclines();  // one that is gone may have said why
           throw Failed{*cause};
         }
       }
@@ -179,21 +202,32 @@ class Meeting {
     checkFits(*member, rank);
   }
 
-  [[noreturn]] void throwMissing() {
+  /// Once time is over.
+  AbortCause whoIsMissing() {
     std::vector<int> missing;
     std::vector<std::string> names;
-    for (int rank = 1; rank < options_.size; ++rank) {
-      if (!isThere(cardKey(rank))) {
+    for (int rank = 0; rank < options_.size; ++rank) {
+      if (rank != options_.rank && !isThere(cardKey(rank))) {
         missing.push_back(rank);
-        names.push_back(nameOf(rank));
+        names.push_back(nameOf(rank).substr(std::string_view("rank ").size()));
       }
     }
-    throw Failed{{.reason = Reason::TIMEOUT,
-                  .culprits = missing,
-                  .reporter = 0,
-                  .text = str("group '", options_.group, "' was not formed in ",
-                              formatDuration(options_.timeout), ": ", join(names, ", "),
-                              names.size() == 1 ? " has" : " have", " not come")}};
+    if (missing.empty()) {
+      return {.reason = Reason::TIMEOUT,
+              .culprits = {0},
+              .reporter = options_.rank,
+              .text = str("group '", options_.group, "' was not formed in ",
+                          formatDuration(options_.timeout), ": ", nameOf(0),
+                          " has not told who its members are")};
+    }
+    return {.reason = Reason::TIMEOUT,
+            .culprits = missing,
+            .reporter = options_.rank,
+            .text = str("group '", options_.group, "' was not formed in ",
+                        formatDuration(options_.timeout), ": ",
+                        static_cast<std::size_t>(options_.size) - missing.size(), " of ",
+                        options_.size, " ranks have come, not ",
+                        names.size() == 1 ? "rank " : "ranks ", join(names, ", "))};
   }
 
   /// Whether rank `rank` fits to rank 0.
@@ -242,11 +276,9 @@ class Meeting {
     const std::string name = key("roster");
     while (!awaitKey(name, slice_)) {
       if (deadline_.expired()) {
-        blame({.reason = Reason::TIMEOUT,
-               .culprits = {0},
-               .text = str("group '", options_.group, "' was not formed in ",
-                           formatDuration(options_.timeout), ": ", nameOf(0),
-                           " has not told who its members are")});
+        const AbortCause cause = whoIsMissing();
+        decline(cause);
+        blame(cause);
       }
       // It may have told them, and be done with the group by now.
       if (const auto cause = whyNoRoot(); cause && !awaitKey(name, Milliseconds(0))) {

@@ -42,6 +42,7 @@ struct MeetOptions {
   std::string group;   // its name, for messages
   std::string cookie;  // its id, 32 hexadecimal digits: the same on all ranks
   Milliseconds timeout{};
+  Milliseconds spent{};  // of it, before the meeting
   std::vector<int> globalRanks = {};
   std::string root = {};  // the process of rank 0, encodeMark(), where it is known before its card
 };

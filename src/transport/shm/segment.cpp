@@ -122,12 +122,8 @@ bool Segment::isStopped(int rank) const {
 
 std::string Segment::describeProcess(int rank) const {
   const pid_t pid = block(rank).identity.pid;
-  const auto process = canSeeProcess(rank) ? lookAt(pid) : std::nullopt;
-  const char state = process ? process->state : '?';
-  return str("process ", pid, ", state ", state,
-             state == 'T'   ? " stopped"
-             : state == 't' ? " stopped by a debugger"
-                            : "");
+  return str("process ", pid, ", ",
+             describeState(canSeeProcess(rank) ? lookAt(pid) : std::nullopt));
 }
 
 std::span<std::byte> Segment::extend(std::uint32_t number, Deadline deadline) {
