@@ -18,6 +18,7 @@ from tests.cli.program import (
     run_in,
     secret_file,
     started,
+    wait_until,
 )
 
 pytestmark = NEEDS_PROGRAM
@@ -88,8 +89,8 @@ def test_who_does_not_know_the_secret_is_refused_from_another_host(
     script = shell(f'touch "{ready}"; exec sleep 1000')
     options = ("--nnodes", "2", "--node-rank", "0", "--master-addr", hosts[0].address)
     with started(hosts[0].enter, "run", *options, *script, **secret) as job:
-        while not ready.exists():
-            assert job.poll() is None
+        wait_until("the rank", ready.exists)
+        assert job.poll() is None
         endpoint = ("-e", f"tcp://{hosts[0].address}:29500", "--timeout", "5")
         known = run_in(hosts[1].enter, "store", "keys", *endpoint, **secret)
         assert known.returncode == 0, known.stderr
@@ -111,7 +112,7 @@ def test_a_node_whose_secret_is_another_is_told(
     script = shell("exec sleep 1000")
     with started(hosts[0].enter, "run", *place(hosts, 0), *script, **secret):
         done = run_in(
-            hosts[1].enter, "run", *place(hosts, 1), "true", UNISONO_AUTH_SECRET_FILE=other
+            hosts[1].enter, "run", *place(hosts, 1), *script, UNISONO_AUTH_SECRET_FILE=other
         )
 
     assert_one_line(done, 3)
