@@ -162,7 +162,12 @@ std::shared_ptr<Store> meetOnHost(const std::string& job, int rank, int size,
     for (int other = 1; other < size; ++other) {
       cleaner.add(placeOf(path, other));
     }
-    await(path, size, context, timeout);
+    try {
+      await(path, size, context, timeout);
+    } catch (...) {
+      cleaner.add(path);  // too few have come for the store to go with the last of them
+      throw;
+    }
     return store;
   }
   std::string path;

@@ -78,9 +78,11 @@ TEST(JobMeetingTest, KeepsJobsApart) {
   });
 }
 
-TEST(JobMeetingTest, SaysWhoHasNotCome) {
-  EXPECT_THAT(textOf<DistStoreError>([] { meetOnHost(randomId(), 0, 2, 50ms); }),
+TEST(JobMeetingTest, SaysWhoHasNotComeAndLeavesNothing) {
+  const std::string job = randomId();
+  EXPECT_THAT(textOf<DistStoreError>([&] { meetOnHost(job, 0, 2, 50ms); }),
               HasSubstr("rank 1 has not come"));
+  EXPECT_EQ(filesOf(job), 0);
   EXPECT_THAT(textOf<DistStoreError>([] { meetOnHost(randomId(), 1, 2, 50ms); }),
               HasSubstr("rank 0 has not come"));
 }
