@@ -185,7 +185,8 @@ void Meeting::serve() {
       tcp::StoreServer::Options{.host = job_.bind.empty() ? usual.host : job_.bind,
                                 .port = usual.port,
                                 .limits = tcp::serverLimits(),
-                                .key = key_},
+                                .key = key_,
+                                .admitLocal = false},  // the relay is for those
       Deadline::after(defaultTimeout()));
   const SocketAddress here = server_->address();
   places_.store = {alone ? here.hostText() : job_.store.host, server_->port()};
