@@ -78,7 +78,8 @@ class UNISONO_API Store {
   /// Removes `key`; true when it was there.
   virtual bool deleteKey(std::string_view key) = 0;
 
-  /// Removes all keys that begin with `prefix`; returns how many there were.
+  /// Removes all keys that begin with `prefix`, one after the other: somebody else may see some of
+  /// them gone and some not yet. Returns how many there were.
   virtual std::int64_t deletePrefix(std::string_view prefix);
 
   /// True when all of `keys` are set now. A queue counts while it holds something.
