@@ -15,7 +15,8 @@ using Body = std::function<void(Member&, Group&)>;
 
 /// Lets the processes of a group of `size` do `body`, whose Broken fails the test.
 void together(int size, const Body& body) {
-  Crew crew(size, 1);
+  Round round(1, 0, false, Way::SHM);
+  Crew crew(size, round);
   crew.start([&](Member& member) {
     Group group = member.join();
     body(member, group);

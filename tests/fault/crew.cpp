@@ -1,6 +1,7 @@
 #include "fault/crew.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -17,6 +18,8 @@
 #include "fault/chores.hpp"
 #include "fault/row.hpp"
 #include "life/monitor.hpp"
+#include "net/address.hpp"
+#include "transport/mesh/harbour.hpp"
 
 namespace unisono::fault {
 namespace {
@@ -34,12 +37,24 @@ bool isSocket(const std::string& name) {
   return false;
 }
 
-int live(Member& member, const Life& life) {
+/// Has this process, of rank `rank`, reach the others so.
+void takeWay(Way way, int rank) {
+  if (way == Way::TCP) {
+    ::setenv("UNISONO_TRANSPORT", "tcp", 1);
+  } else if (way == Way::HOSTS) {
+    ::setenv("UNISONO_HOST_ID", rank % 2 == 0 ? "here" : "there", 1);
+  }
+}
+
+int live(Member& member, const Life& life, Way way) {
   Report& report = member.report();
   test::LogCapture log;
   // Made before anything is counted: it stays as long as the process does.
   const std::string& socket = Monitor::instance().socketName();
   std::memcpy(report.socket, socket.data(), std::min(socket.size(), sizeof report.socket - 1));
+  if (way != Way::SHM) {
+    mesh::Harbour::instance().listenAt(*SocketAddress::parse("127.0.0.1", 0));
+  }
   const std::int64_t before = holdings();
   try {
     life(member);
@@ -121,8 +136,11 @@ void Member::awaitPhase(std::int64_t phase) {
   require(eventually([&] { return report_.phase.load() >= phase; }), "nobody goes on");
 }
 
-Crew::Crew(int size, std::uint64_t seed)
-    : size_(size), seed_(seed), storePath_(folder_.file("store")) {}
+Crew::Crew(int size, Round& round)
+    : size_(size),
+      seed_(round.rng().next()),
+      way_(round.way()),
+      storePath_(folder_.file("store")) {}
 
 Crew::~Crew() {
   for (const auto& process : processes_) {
@@ -142,9 +160,10 @@ void Crew::startOne(int slot, int rank, const Life& life) {
   const auto place = static_cast<std::size_t>(slot);
   processes_.resize(std::max(processes_.size(), place + 1));
   processes_[place] = std::make_unique<test::Process>([&, slot, rank] {
+    takeWay(way_, rank);
     prepare_(rank);
     Member member(rank, size_, storePath_, seed_, board_[slot]);
-    return live(member, life);
+    return live(member, life, way_);
   });
 }
 

@@ -15,6 +15,9 @@
 
 namespace unisono::fault {
 
+class Round;
+enum class Way : std::uint8_t;
+
 /// A rank, in its own process.
 class Member {
  public:
@@ -52,7 +55,7 @@ using Life = std::function<void(Member&)>;
 class Crew {
  public:
   /// The processes are started by start(): before that the row may prepare.
-  Crew(int size, std::uint64_t seed);
+  Crew(int size, Round& round);
   ~Crew();
 
   /// Runs in every process before it has threads, and before `life`.
@@ -82,6 +85,7 @@ class Crew {
  private:
   const int size_;
   const std::uint64_t seed_;
+  const Way way_;
   std::function<void(int)> prepare_ = [](int) {};
   const test::TempDir folder_;
   const std::string storePath_;

@@ -56,7 +56,7 @@ void judgeSurvivors(Round& round, Crew& crew, const std::vector<int>& victims, s
 
 /// One rank is sent `signal` while all work; `before` prepares its process.
 void dieBy(Round& round, int signal, const std::function<void()>& before) {
-  Crew crew(2 + round.pick(4), round.rng().next());
+  Crew crew(2 + round.pick(4), round);
   const int victim = round.pick(crew.size());
   crew.start([&](Member& member) {
     if (member.rank() == victim) {
@@ -115,7 +115,7 @@ void dumpsCore(Round& round) {
     throw Skipped("core files are limited here");
   }
   const test::TempDir folder;
-  Crew crew(3, round.rng().next());
+  Crew crew(3, round);
   const int victim = round.pick(crew.size());
   const bool messages = round.number() % 2 == 1;
   crew.start([&](Member& member) {
@@ -154,7 +154,7 @@ void leaveSuddenly(int way) {
 }
 
 void leaves(Round& round) {
-  Crew crew(4, round.rng().next());
+  Crew crew(4, round);
   const int victim = round.pick(crew.size());
   const int way = round.number() % 3;
   crew.start([&](Member& member) {
@@ -176,9 +176,13 @@ void leaves(Round& round) {
 
 /// Several at once. Who is told first may know of one death only; all know of all a moment later.
 void severalDie(Round& round, int size, const std::vector<int>& victims) {
-  Crew crew(size, round.rng().next());
+  Crew crew(size, round);
   crew.start([&](Member& member) {
     Group group = member.join();
+    // By TCP a rank knows of those whom it is connected to.
+    const std::vector<int> mine(static_cast<std::size_t>(size));
+    std::vector<int> theirs(mine.size());
+    group.allToAll(mine, theirs);
     member.work(group, round.isThorough());
     member.awaitPhase(1);
     member.callAgain(group);
@@ -226,7 +230,7 @@ constexpr Row kRows[] = {
      "PEER_DEAD, the victim", kNone, kDeath, killed, 6},
     {"F1b", "KilledWhileOthersReadIt",
      "the same, while blocks are read in the memory of who gives them", "PEER_DEAD, the victim",
-     kNone, kDeath, killedPulling, 6},
+     kNone, kDeath, killedPulling, 6, Row::Where::SHM_ONLY},
     {"F2", "KilledWithMuchMemory", "the same, and it has 8 GiB of memory (tests: 256 MiB)",
      "PEER_DEAD, the victim", kNone, kDeath, killedLarge},
     {"F3", "SegmentationFault", "a rank crashes (SIGSEGV) without a core file",

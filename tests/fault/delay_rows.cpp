@@ -44,7 +44,7 @@ std::int64_t waited(Crew& crew, const std::vector<int>& ranks) {
 
 /// `absent` ranks do not make a call that all others make. When these have given up, they do.
 void staysAway(Round& round, int size, const std::vector<int>& absent) {
-  Crew crew(size, round.rng().next());
+  Crew crew(size, round);
   const Chore chore = anyForAll(round.rng().next(), round.isThorough());
   crew.start([&](Member& member) {
     Group group = member.join();
@@ -57,16 +57,20 @@ void staysAway(Round& round, int size, const std::vector<int>& absent) {
     member.call(group, [&] {
       carryOut(
           group, chore, [&] { report.calledNs = nowNs(); }, [&] { report.wrong = true; });
+      group.barrier();  // by TCP what the others had sent may be all that was needed
     });
   });
   const std::vector<int> present = ranksBut(size, absent);
-  const Verdict verdict{.reasons = {Reason::TIMEOUT},
-                        .kind = ErrorKind::TIMEOUT,
-                        .culprits = absent,
-                        .text = str("Waiting for rank ", absent.front(), " (process ",
-                                    crew.process(absent.front()).pid(), ", state ")};
+  const Verdict verdict{
+      .reasons = {Reason::TIMEOUT},
+      .kind = ErrorKind::TIMEOUT,
+      .culprits = absent,
+      .text = str("Waiting for rank ", absent.front(), " (process ",
+                  crew.process(absent.front()).pid(), round.way() == Way::HOSTS ? "" : ", state ")};
   for (const int rank : present) {
     judge(crew, rank, verdict);
+    require(std::string(crew.report(rank).text).find(", state ") != std::string::npos, "rank ",
+            rank, " does not say how the others are: ", crew.report(rank).text);
   }
   round.took(waited(crew, present));
   crew.setPhase(1);
@@ -86,7 +90,7 @@ void someStayAway(Round& round) {
 }
 
 void stopped(Round& round) {
-  Crew crew(3, round.rng().next());
+  Crew crew(3, round);
   const int victim = round.pick(crew.size());
   crew.start([&](Member& member) {
     Group group = member.join();
@@ -112,7 +116,7 @@ void stopped(Round& round) {
 }
 
 void slow(Round& round) {
-  Crew crew(3, round.rng().next());
+  Crew crew(3, round);
   const int late = round.pick(crew.size());
   crew.start([&](Member& member) {
     Group group = member.join();
@@ -157,7 +161,7 @@ class Debugged {
 };
 
 void debugged(Round& round) {
-  Crew crew(3, round.rng().next());
+  Crew crew(3, round);
   const int victim = round.pick(crew.size());
   crew.start([&](Member& member) {
     Group group = member.join(std::chrono::minutes(30));

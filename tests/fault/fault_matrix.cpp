@@ -1,6 +1,6 @@
-// fault_matrix: every fault that a group of one host must survive, many times.
+// fault_matrix: every fault that a group must survive, many times, in shared memory and by TCP.
 //
-//   fault_matrix [--rounds N] [--seed S] [--only F1,F9] [--list]
+//   fault_matrix [--rounds N] [--seed S] [--only F1,F9] [--way shm|tcp|hosts] [--list]
 //
 // Prints a table of what each row must come to, how long that may take, and how long it took. Ends
 // with 1 when a promise was broken or a bound missed; the row then says how. Rows that last long
@@ -21,6 +21,7 @@ struct Settings {
   int rounds = 20;
   std::uint64_t seed = randomSeed();
   std::string only;  // ",F1,F9,"; empty: all
+  std::string way;   // "tcp"; empty: all
   bool list = false;
 };
 
@@ -63,9 +64,10 @@ bool show(const Row& row, const Settings& settings) {
   const std::string note = !bad.empty()               ? str(" BROKEN: ", bad)
                            : !outcome.skipped.empty() ? str(" not run: ", outcome.skipped)
                                                       : "";
-  std::printf("| %s | %s | %s | %s | %s | %s | %d%s |\n", row.id, row.fault, row.expected,
-              boundOf(row).c_str(), worst.c_str(), median.c_str(), outcome.rounds, note.c_str());
-  std::fprintf(stderr, "%s %s\n", row.id, bad.empty() ? "done" : bad.c_str());
+  std::printf("| %s | %s | %s | %s | %s | %s | %s | %d%s |\n", row.id, nameOf(row.way), row.fault,
+              row.expected, boundOf(row).c_str(), worst.c_str(), median.c_str(), outcome.rounds,
+              note.c_str());
+  std::fprintf(stderr, "%s (%s) %s\n", row.id, nameOf(row.way), bad.empty() ? "done" : bad.c_str());
   return bad.empty();
 }
 
@@ -83,6 +85,8 @@ std::optional<Settings> parse(int count, char** arguments) {
       settings.seed = std::strtoull(arguments[++i], nullptr, 10);
     } else if (name == "--only") {
       settings.only = str(",", arguments[++i], ",");
+    } else if (name == "--way") {
+      settings.way = arguments[++i];
     } else {
       return std::nullopt;
     }
@@ -93,22 +97,26 @@ std::optional<Settings> parse(int count, char** arguments) {
 int main(int count, char** arguments) {
   const auto settings = parse(count, arguments);
   if (!settings) {
-    std::fputs("usage: fault_matrix [--rounds N] [--seed S] [--only F1,F9] [--list]\n", stderr);
+    std::fputs(
+        "usage: fault_matrix [--rounds N] [--seed S] [--only F1,F9] [--way shm|tcp|hosts] "
+        "[--list]\n",
+        stderr);
     return 2;
   }
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // or forked ranks would have a copy
   if (!settings->list) {
-    std::puts("| row | fault | expected | bound | worst | median | rounds |");
-    std::puts("|---|---|---|---|---|---|---|");
+    std::puts("| row | by | fault | expected | bound | worst | median | rounds |");
+    std::puts("|---|---|---|---|---|---|---|---|");
   }
   bool good = true;
   for (const Row& row : allRows()) {
-    if (!settings->only.empty() &&
-        settings->only.find(str(",", row.id, ",")) == std::string::npos) {
+    const bool isOther =
+        !settings->only.empty() && settings->only.find(str(",", row.id, ",")) == std::string::npos;
+    if (isOther || (!settings->way.empty() && settings->way != nameOf(row.way))) {
       continue;
     }
     if (settings->list) {
-      std::printf("%s: %s\n", row.id, row.fault);
+      std::printf("%s (%s): %s\n", row.id, nameOf(row.way), row.fault);
     } else {
       good = show(row, *settings) && good;
     }

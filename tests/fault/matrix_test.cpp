@@ -28,8 +28,8 @@ TEST_P(FaultTest, EndsAsPromised) {
   if (outcome.tookMs.empty()) {
     return;
   }
-  std::printf("%s: worst %.1f ms, bound %lld ms\n", row.id, outcome.tookMs.back(),
-              static_cast<long long>((row.after + row.slack).count()));
+  std::printf("%s (%s): worst %.1f ms, bound %lld ms\n", row.id, nameOf(row.way),
+              outcome.tookMs.back(), static_cast<long long>((row.after + row.slack).count()));
   EXPECT_GE(outcome.tookMs.front(), static_cast<double>(row.after.count()));
   if (row.slack.count() > 0) {
     EXPECT_LE(outcome.tookMs.back(),
@@ -38,7 +38,8 @@ TEST_P(FaultTest, EndsAsPromised) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, FaultTest, ::testing::ValuesIn(allRows()), [](const auto& test) {
-  return std::string(test.param.id) + "_" + test.param.name;
+  const Row& row = test.param;
+  return str(row.id, "_", row.name, row.way == Way::SHM ? "" : str("_", nameOf(row.way)));
 });
 
 }  // namespace

@@ -41,7 +41,7 @@ void childUsesGroup(Round& round) {
 #ifdef UNISONO_SANITIZED
   throw Skipped("sanitizers do not like forks of processes that have threads");
 #endif
-  Crew crew(3, round.rng().next());
+  Crew crew(3, round);
   crew.start([&](Member& member) {
     Group group = member.join();
     member.work(group, round.isThorough(), 10);
@@ -66,7 +66,7 @@ void parentOfChildDies(Round& round) {
 #ifdef UNISONO_SANITIZED
   throw Skipped("sanitizers do not like forks of processes that have threads");
 #endif
-  Crew crew(3, round.rng().next());
+  Crew crew(3, round);
   const int victim = round.pick(crew.size());
   crew.start([&](Member& member) {
     Group group = member.join();
@@ -101,7 +101,7 @@ void parentOfChildDies(Round& round) {
 volatile std::sig_atomic_t interruptions = 0;
 
 void interrupted(Round& round) {
-  Crew crew(3, round.rng().next());
+  Crew crew(3, round);
   const std::int64_t enough = round.isThorough() ? 2000 : 300;
   crew.start([&](Member& member) {
     struct sigaction action {};
@@ -138,7 +138,7 @@ void crowded(Round& round) {
       return 0;
     }));
   }
-  Crew crew(round.isThorough() ? 16 : 6, round.rng().next());
+  Crew crew(round.isThorough() ? 16 : 6, round);
   const std::int64_t enough = round.isThorough() ? 50 : 10;
   crew.start([&](Member& member) {
     Group group = member.join(std::chrono::minutes(5));
@@ -199,7 +199,7 @@ void exits(Round& round) {
   throw Skipped("what is left at an exit in the middle of things is reported as leaks");
 #endif
   const int phase = round.number() % 6;
-  Crew crew(phase == 0 || phase == 5 ? 2 : 1, round.rng().next());
+  Crew crew(phase == 0 || phase == 5 ? 2 : 1, round);
   crew.startOne(0, 0, [&](Member& member) { exitIn(phase, member); });
   if (phase == 5) {
     crew.startOne(1, 1, [](Member& member) {

@@ -40,7 +40,7 @@ void littleShm(Round& round) {
   if (!mayMount()) {
     throw Skipped("needs the right to mount");
   }
-  Crew crew(4, round.rng().next());
+  Crew crew(4, round);
   const int kind = round.number() % 4;
   crew.setPreparation([&](int) {
     if (kind == 3) {
@@ -68,7 +68,7 @@ void littleMemory(Round& round) {
     throw Skipped("needs the right to mount");
   }
   constexpr std::uint64_t kReserve = 64U << 20U;
-  Crew crew(4, round.rng().next());  // whose ring would be 2 MiB
+  Crew crew(4, round);  // whose ring would be 2 MiB
   const std::uint64_t room = round.number() % 2 == 0 ? 1U << 20U : 600U << 10U;
   crew.setPreparation([&](int) { pretendCgroup(kReserve + room); });
   crew.start([&](Member& member) { workAll(member, round.isThorough()); });
@@ -76,7 +76,7 @@ void littleMemory(Round& round) {
 }
 
 void noPulling(Round& round) {
-  Crew crew(3, round.rng().next());
+  Crew crew(3, round);
   const bool atStart = round.number() % 2 == 0;
   const int only = round.number() / 2 % 2 == 0 ? -1 : round.pick(crew.size());
   const auto deny = [only](int rank) {
@@ -111,8 +111,11 @@ StorePtr openTogether(const Crew& crew) {
 }
 
 void noMemfd(Round& round) {
-  Crew crew(3, round.rng().next());
-  crew.setPreparation([](int) { denySystemCalls({SYS_memfd_create}); });
+  Crew crew(3, round);
+  crew.setPreparation([](int) {
+    ::setenv("UNISONO_TRANSPORT", "shm", 1);
+    denySystemCalls({SYS_memfd_create});
+  });
   crew.start([&](Member& member) {
     Group group = member.join(std::chrono::seconds(20), openTogether(crew));
   });
@@ -136,7 +139,7 @@ void noMemfd(Round& round) {
 
 /// One rank may open so many descriptors and no more, from before it joins.
 void fewDescriptors(Round& round) {
-  Crew crew(3, round.rng().next());
+  Crew crew(3, round);
   const int poor = round.number() % 2;
   const int count = round.number() / 2;
   crew.start([&](Member& member) {
@@ -194,7 +197,7 @@ void judgeNoMemory(Crew& crew, int rank, int poor, int which) {
 
 /// One allocation of one rank fails, while it joins or while it works.
 void noMemory(Round& round) {
-  Crew crew(3, round.rng().next());
+  Crew crew(3, round);
   const int poor = round.pick(crew.size());
   const bool joining = round.number() % 2 == 0;
   const int which = round.pick(joining ? 200 : 60);
@@ -226,21 +229,23 @@ void noMemory(Round& round) {
   }
 }
 
+constexpr Row::Where kShmOnly = Row::Where::SHM_ONLY;
+
 constexpr Row kRows[] = {
     {"F29", "LittleShm", "/dev/shm of 64 MiB, of 1 MiB, read-only, or none", "success", kNone,
-     kNone, littleShm, 4},
+     kNone, littleShm, 4, kShmOnly},
     {"F30", "LittleMemory", "a memory cgroup in which the rings have no room (pretended)",
-     "success with smaller rings, one warning", kNone, kNone, littleMemory},
+     "success with smaller rings, one warning", kNone, kNone, littleMemory, 2, kShmOnly},
     {"F31", "NoPulling", "process_vm_readv is denied to all or one, from the start or later",
-     "success", kNone, kNone, noPulling, 4},
-    {"F31b", "NoMemfd", "memfd_create is denied", "RESOURCE on all, naming rank 0", kNone, kRefused,
-     noMemfd, 1},
+     "success", kNone, kNone, noPulling, 4, kShmOnly},
+    {"F31b", "NoMemfd", "memfd_create is denied, and UNISONO_TRANSPORT=shm",
+     "RESOURCE on all, naming rank 0", kNone, kRefused, noMemfd, 1, kShmOnly},
     {"F32", "FewDescriptors", "a rank may open only 0, 1, 2, … descriptors more; T = 3 s",
      "RESOURCE there, an error elsewhere; or success", kNone, kPatience + Milliseconds(50),
-     fewDescriptors, 12},
+     fewDescriptors, 12, kShmOnly},
     {"F33", "NoMemory", "one allocation of a rank fails while it joins or works; T = 3 s",
      "an error that names the rank, or success; no crash, no wrong result", kNone, kNone, noMemory,
-     12},
+     12, kShmOnly},
 };
 
 }  // namespace

@@ -37,13 +37,25 @@ int numberOf(const Row& row) {
   return std::stoi(row.id + 1);
 }
 
+bool isFor(const Row& row, Way way) {
+  return row.where == Row::Where::ANYWHERE ||
+         (row.where == Row::Where::SHM_ONLY) == (way == Way::SHM);
+}
+
 }  // namespace
 
 std::vector<Row> allRows() {
   std::vector<Row> rows;
   for (const auto part :
        {deathRows(), delayRows(), misuseRows(), storeRows(), resourceRows(), processRows()}) {
-    rows.insert(rows.end(), part.begin(), part.end());
+    for (const Row& row : part) {
+      for (const Way way : {Way::SHM, Way::TCP, Way::HOSTS}) {
+        if (isFor(row, way)) {
+          rows.push_back(row);
+          rows.back().way = way;
+        }
+      }
+    }
   }
   std::stable_sort(rows.begin(), rows.end(),
                    [](const Row& a, const Row& b) { return numberOf(a) < numberOf(b); });
@@ -57,7 +69,7 @@ Outcome runRow(const Row& row, int rounds, std::uint64_t seed, bool thorough) {
   const std::int64_t before = holdings();
   try {
     for (int number = 0; number < rounds; ++number) {
-      Round round(seed, number, thorough);
+      Round round(seed, number, thorough, row.way);
       row.run(round);
       checkNothingLeft();
       require(holdings() == before, "descriptors or mappings were left behind");

@@ -29,18 +29,31 @@ void require(bool good, const Parts&... parts) {
   }
 }
 
+/// How the ranks of a round reach each other.
+enum class Way : std::uint8_t {
+  SHM,    // shared memory
+  TCP,    // TCP, as they were told, although they are on one host
+  HOSTS,  // TCP, since they take themselves to be on two hosts
+};
+constexpr const char* nameOf(Way way) noexcept {
+  return way == Way::SHM ? "shm" : way == Way::TCP ? "tcp" : "hosts";
+}
+
 /// One time that a fault happens.
 class Round {
  public:
   /// `thorough`: as large as the specification says, not as small as tests must be.
-  Round(std::uint64_t seed, int number, bool thorough)
+  Round(std::uint64_t seed, int number, bool thorough, Way way)
       : rng_(seed * 1'000'003 + static_cast<std::uint64_t>(number)),
         number_(number),
-        thorough_(thorough) {}
+        thorough_(thorough),
+        way_(way) {}
 
   SeededRng& rng() { return rng_; }
   int number() const { return number_; }
   bool isThorough() const { return thorough_; }
+  Way way() const { return way_; }
+  bool isByTcp() const { return way_ != Way::SHM; }
   int pick(int below) { return static_cast<int>(rng_.next() % static_cast<std::uint64_t>(below)); }
 
   /// A time to be judged by the row's bound.
@@ -51,6 +64,7 @@ class Round {
   SeededRng rng_;
   const int number_;
   const bool thorough_;
+  const Way way_;
   std::vector<double> tookMs_;
 };
 
@@ -64,6 +78,8 @@ struct Row {
   Milliseconds slack;
   void (*run)(Round& round);  // throws Broken or Skipped
   int rounds = 2;             // in the tests
+  enum class Where : std::uint8_t { ANYWHERE, SHM_ONLY, TCP_ONLY } where = Where::ANYWHERE;
+  Way way = Way::SHM;  // allRows() has one for each way that it is for
 };
 
 /// Those of one file each.
@@ -74,7 +90,7 @@ std::span<const Row> resourceRows();  // F29–F33
 std::span<const Row> processRows();   // F34–F36, F38, F39
 std::span<const Row> misuseRows();    // F12, F13
 
-/// All of them, in the order of their numbers.
+/// All of them in all ways, in the order of their numbers.
 std::vector<Row> allRows();
 
 /// What came of a row.

@@ -9,7 +9,11 @@
 #include "base/wait.hpp"
 #include "fault/judge.hpp"
 #include "life/monitor.hpp"
+#include "net/connect.hpp"
+#include "net/handshake.hpp"
 #include "net/net_support.hpp"
+#include "transport/mesh/roster.hpp"
+#include "transport/mesh/wire.hpp"
 #include "transport/root_record.hpp"
 #include "transport/shm/layout.hpp"
 
@@ -34,7 +38,7 @@ std::int64_t longestCall(Crew& crew, const std::vector<int>& ranks) {
 
 void storeDies(Round& round) {
   test::ServerProcess server;
-  Crew crew(3, round.rng().next());
+  Crew crew(3, round);
   crew.start([&](Member& member) {
     Group group = member.join(std::chrono::seconds(20), clientOf(server));
     member.work(group, false, 5);
@@ -67,7 +71,7 @@ void storeDies(Round& round) {
 /// One rank has not come yet: rank 0, whom all look for in the store, or the last one.
 void storeDiesEarly(Round& round) {
   test::ServerProcess server;
-  Crew crew(3, round.rng().next());
+  Crew crew(3, round);
   const int missing = round.number() % 2 == 0 ? 2 : 0;
   const std::vector<int> there = ranksBut(crew.size(), {missing});
   for (const int rank : there) {
@@ -91,7 +95,7 @@ void storeDiesEarly(Round& round) {
 void noStore(Round& round) {
   const test::ClosedPort closed;
   const std::uint16_t port = closed.number();  // a forked child has no descriptors of ours
-  Crew crew(2, round.rng().next());
+  Crew crew(2, round);
   crew.startOne(1, 1, [&](Member& member) {
     ::setenv("UNISONO_TIMEOUT", "0.5", 1);
     member.report().calledNs.store(nowNs());
@@ -108,7 +112,7 @@ void noStore(Round& round) {
 }
 
 void neverJoins(Round& round) {
-  Crew crew(4, round.rng().next());
+  Crew crew(4, round);
   const int missing = round.pick(crew.size());
   const std::vector<int> there = ranksBut(crew.size(), {missing});
   for (const int rank : there) {
@@ -142,7 +146,7 @@ void checkClaim(Crew& crew, int slot, pid_t one, pid_t other) {
 
 /// Slots 1 and 2 both are rank 1, while rank 2 is still to come.
 void claimedTwice(Round& round) {
-  Crew crew(3, round.rng().next());
+  Crew crew(3, round);
   const Life life = [](Member& member) { Group group = member.join(); };
   crew.startOne(0, 0, life);
   crew.startOne(1, 1, life);
@@ -160,13 +164,13 @@ void claimedTwice(Round& round) {
 
 /// Slots 0 and 2 both are rank 0: the second one is refused, and the first meets rank 1.
 void zeroClaimedTwice(Round& round) {
-  Crew crew(2, round.rng().next());
+  Crew crew(2, round);
   const Life life = [](Member& member) {
     Group group = member.join();
     member.work(group, false, 5);
   };
   crew.startOne(0, 0, life);
-  crew.awaitAsleep(0);
+  FileStore(crew.storePath()).wait({kRootKey}, std::chrono::seconds(20));
   crew.startOne(2, 0, life);
   checkClaim(crew, 2, crew.process(0).pid(), crew.process(2).pid());
   round.took(longestCall(crew, {2}));
@@ -181,8 +185,32 @@ void claimed(Round& round) {
   round.number() % 2 == 0 ? claimedTwice(round) : zeroClaimedTwice(round);
 }
 
+/// Whether who comes to rank 0 of a group by TCP, as its rank 1 would, is let in.
+bool isLetIn(FileStore& store, const std::string& cookie) {
+  const std::string card = str("world/unisono/unisono/mesh/", cookie, "/card/0");
+  store.wait({card}, std::chrono::seconds(20));
+  const Bytes bytes = store.get(card);
+  const auto root = mesh::Member::decode(asText(bytes));
+  require(root.has_value(), "the card of rank 0 is not understood");
+  Socket socket = connectTo(root->address, root->port, test::soon(), std::chrono::seconds(20));
+  const Key name = deriveKey(cookie, "mesh-id");
+  const HandshakeConnector handshake(deriveKey(cookie, "mesh"),
+                                     {reinterpret_cast<const char*>(name.data()), kHandshakeIdSize},
+                                     mesh::Note{.from = 1, .to = 0}.encode());
+  std::string challenge(kChallengeSize, '\0');
+  char answer = mesh::kGone;
+  if (socket.sendAll(handshake.hello(), test::soon()).isDone() &&
+      socket.recvExact(challenge.data(), challenge.size(), test::soon()).isDone()) {
+    const auto proof = handshake.prove(challenge);
+    require(proof.has_value(), "rank 0 has another secret");
+    static_cast<void>(socket.sendAll(*proof, test::soon()));
+    static_cast<void>(socket.recvExact(&answer, 1, test::soon()));
+  }
+  return answer == kWelcome;
+}
+
 /// Reads where group "world" is met, and asks there again when that group is gone.
-void comeTooLate(Member& member, const std::string& path) {
+void comeTooLate(Member& member, const std::string& path, Way way) {
   FileStore store(path);
   store.wait({kRootKey}, std::chrono::seconds(20));
   const Bytes bytes = store.get(kRootKey);
@@ -190,6 +218,10 @@ void comeTooLate(Member& member, const std::string& path) {
   require(root.has_value(), "what rank 0 leaves in the store is not understood");
   member.report().operations.store(1);
   member.awaitPhase(1);
+  if (way != Way::SHM) {
+    require(!isLetIn(store, root->cookie), "somebody who knows an old group was let in");
+    return;
+  }
   const JoinRequest request{.version = shm::kVersion,
                             .size = 2,
                             .rank = 1,
@@ -201,7 +233,7 @@ void comeTooLate(Member& member, const std::string& path) {
 }
 
 void stale(Round& round) {
-  Crew crew(2, round.rng().next());
+  Crew crew(2, round);
   const Life life = [](Member& member) {
     { Group old = member.join(); }
     Group group = member.join();
@@ -210,7 +242,7 @@ void stale(Round& round) {
     member.work(group, false, 10);
   };
   crew.startOne(0, 0, life);
-  crew.startOne(2, 1, [&](Member& member) { comeTooLate(member, crew.storePath()); });
+  crew.startOne(2, 1, [&](Member& member) { comeTooLate(member, crew.storePath(), round.way()); });
   require(eventually([&] { return crew.report(2).operations.load() == 1; }),
           "rank 0 is not to be found: ", crew.report(2).text);
   crew.startOne(1, 1, life);
