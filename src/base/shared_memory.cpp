@@ -54,6 +54,11 @@ std::uint64_t SharedMemory::room() {
   return left - std::min(left, kMemoryReserve);
 }
 
+bool SharedMemory::isDenied() noexcept {
+  const UniqueFd attempt(::memfd_create("unisono", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  return !attempt.valid() && (errno == ENOSYS || errno == EPERM || errno == EACCES);
+}
+
 SharedMemory SharedMemory::create(std::size_t bytes, std::string_view subject, Fork fork) {
   if (const std::uint64_t left = room(); left < bytes) {
     refuse(subject, bytes, str("only ", formatBytes(left), " are left to this process"));

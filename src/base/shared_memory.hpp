@@ -24,6 +24,9 @@ class SharedMemory {
   /// How many bytes create() can still give: what is left to this process, less a reserve.
   static std::uint64_t room();
 
+  /// Whether the system does not let this process have any, whatever it is for.
+  static bool isDenied() noexcept;
+
   /// `bytes` zeroed bytes. Throws DistError (RESOURCE) when the system or the memory cgroup has no
   /// room for them; `subject` names what it is for, as in "the rings of group 3".
   static SharedMemory create(std::size_t bytes, std::string_view subject,

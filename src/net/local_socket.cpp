@@ -39,6 +39,10 @@ UniqueFd makeSocket() {
   return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
+bool isDenial(int error) noexcept {
+  return error == EPERM || error == EACCES || error == EAFNOSUPPORT || error == EPROTONOSUPPORT;
+}
+
 Status failure(std::string_view what, int error) {
   return {error == EMFILE || error == ENFILE || error == ENOMEM ? Reason::RESOURCE
                                                                 : Reason::PEER_UNREACHABLE,
@@ -93,6 +97,19 @@ bool takeDescriptor(msghdr& header, UniqueFd& fd) {
 }
 
 }  // namespace
+
+bool areLocalSocketsDenied() noexcept {
+  const UniqueFd attempt = makeSocket();
+  if (!attempt.valid()) {
+    return isDenial(errno);
+  }
+  // A name that the kernel makes up: abstract, and nobody's.
+  sockaddr_un none{};
+  none.sun_family = AF_UNIX;
+  return ::bind(attempt.get(), reinterpret_cast<const sockaddr*>(&none), sizeof(sa_family_t)) !=
+             0 &&
+         isDenial(errno);
+}
 
 Result<LocalSocket> LocalSocket::connect(std::string_view name, Deadline deadline) {
   UniqueFd fd = makeSocket();

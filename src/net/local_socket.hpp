@@ -26,6 +26,9 @@ struct LocalMessage {
 /// The longest message that is sent or received.
 inline constexpr std::size_t kLongestLocalMessage = 4096;
 
+/// Whether the system does not let this process have local sockets.
+bool areLocalSocketsDenied() noexcept;
+
 /// One end of a connection; messages keep their bounds.
 class LocalSocket {
  public:

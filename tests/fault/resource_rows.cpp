@@ -9,7 +9,9 @@
 
 #include "fault/judge.hpp"
 #include "fault/sandbox.hpp"
+#include "net/address.hpp"
 #include "support/memory.hpp"
+#include "transport/mesh/harbour.hpp"
 
 namespace unisono::fault {
 namespace {
@@ -110,7 +112,32 @@ StorePtr openTogether(const Crew& crew) {
   return store;
 }
 
+/// To all ranks, or to one of them.
 void noMemfd(Round& round) {
+  Crew crew(3, round);
+  const int only = round.number() == 0 ? -1 : round.number() - 1;
+  const auto isDenied = [only](int rank) { return only < 0 || only == rank; };
+  crew.setPreparation([&](int rank) {
+    mesh::Harbour::instance().listenAt(*SocketAddress::parse("127.0.0.1", 0));  // it stays
+    if (isDenied(rank)) {
+      denySystemCalls({SYS_memfd_create});
+    }
+  });
+  crew.start([&](Member& member) {
+    Group group = member.join(std::chrono::seconds(20), openTogether(crew));
+    member.work(group, round.isThorough(), 40);
+  });
+  for (int rank = 0; rank < crew.size(); ++rank) {
+    crew.awaitEnd(rank);
+    const Report& seen = crew.report(rank);
+    require(seen.operations.load() == 40, "rank ", rank, " did not get through: ", seen.text);
+    require(seen.warnings.load() == (isDenied(rank) ? 1 : 0), "rank ", rank, " warned ",
+            seen.warnings.load(), " times");
+  }
+}
+
+/// The same, where it was told to use nothing else.
+void noMemfdButShm(Round& round) {
   Crew crew(3, round);
   crew.setPreparation([](int) {
     ::setenv("UNISONO_TRANSPORT", "shm", 1);
@@ -238,8 +265,10 @@ constexpr Row kRows[] = {
      "success with smaller rings, one warning", kNone, kNone, littleMemory, 2, kShmOnly},
     {"F31", "NoPulling", "process_vm_readv is denied to all or one, from the start or later",
      "success", kNone, kNone, noPulling, 4, kShmOnly},
-    {"F31b", "NoMemfd", "memfd_create is denied, and UNISONO_TRANSPORT=shm",
-     "RESOURCE on all, naming rank 0", kNone, kRefused, noMemfd, 1, kShmOnly},
+    {"F31b", "NoMemfd", "memfd_create is denied to all or one",
+     "success by TCP, a warning by those who lack it", kNone, kNone, noMemfd, 4, kShmOnly},
+    {"F31c", "NoMemfdButShm", "the same with UNISONO_TRANSPORT=shm",
+     "RESOURCE on all, naming rank 0", kNone, kRefused, noMemfdButShm, 1, kShmOnly},
     {"F32", "FewDescriptors", "a rank may open only 0, 1, 2, … descriptors more; T = 3 s",
      "RESOURCE there, an error elsewhere; or success", kNone, kPatience + Milliseconds(50),
      fewDescriptors, 12, kShmOnly},

@@ -6,7 +6,9 @@
 #include "backend/native/shm_engine.hpp"
 #include "base/env.hpp"
 #include "base/log.hpp"
+#include "base/shared_memory.hpp"
 #include "base/str.hpp"
+#include "net/local_socket.hpp"
 #include "transport/meeting.hpp"
 
 namespace unisono {
@@ -50,6 +52,11 @@ Ways allowedWays() {
                     .hint = "set it to shm, tcp or ^shm, or unset it"});
 }
 
+/// What ranks that share memory cannot do without, and do not get here; empty: nothing.
+std::string_view whatIsDenied() noexcept {
+  return SharedMemory::isDenied() ? "memfd_create" : areLocalSocketsDenied() ? "local sockets" : "";
+}
+
 }  // namespace
 
 Engine::Engine(const BackendParams& params)
@@ -59,6 +66,12 @@ std::shared_ptr<Engine> Engine::make(const BackendParams& params) {
   const Ways ways = allowedWays();
   if (ways == Ways::TCP) {
     return MeshEngine::make(params);
+  }
+  if (const std::string_view why = whatIsDenied(); ways == Ways::ANY && !why.empty()) {
+    UNISONO_LOG(WARN, "backend", "group '", params.options.groupName,
+                "' cannot use shared memory: the system denies ", why, " to rank ", params.rank,
+                "; by TCP, then");
+    return MeshEngine::make(params);  // which tells the others so
   }
   const TimePoint start = systemClock().now();
   try {
