@@ -311,6 +311,8 @@ TEST(CourierProcessTest, ARankThatIsKilledIsNamedByThoseWhoWaitForIt) {
   const Forked first([&] {
     const MeshRank mine = rankOf(1);
     const std::string text = textOf<DistError>([&] { waitFor2(*mine.courier); });
+    // Rank 0 may not have come to it yet, and would find two of them dead.
+    FileStore(folder.file("end"), 2).wait({"rank 0"}, 20s);
     ::_exit(text.find("[PEER_DEAD]") != std::string::npos &&
                     text.find("culprits=[2]") != std::string::npos
                 ? 42
@@ -325,6 +327,7 @@ TEST(CourierProcessTest, ARankThatIsKilledIsNamedByThoseWhoWaitForIt) {
   EXPECT_THAT(textOf<DistBackendError>([&] { waitFor2(*mine.courier); }),
               AllOf(HasSubstr("[PEER_DEAD]"), HasSubstr("culprits=[2]"),
                     HasSubstr(str("process ", second.pid()))));
+  FileStore(folder.file("end"), 2).set("rank 0", "knows");
   int status = 0;
   ASSERT_EQ(::waitpid(first.pid(), &status, 0), first.pid());
   EXPECT_EQ(WEXITSTATUS(status), 42);
