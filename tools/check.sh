@@ -12,6 +12,7 @@
 #   format    C++ is laid out by clang-format
 #   shell     ShellCheck
 #   python    ruff (mistakes and layout) and mypy
+#   pytorch   PyTorch's own tests of torch.distributed over unisono, with 4 ranks
 #   headers   every header compiles alone
 #   tidy      clang-tidy on src, bench, cli and examples: names and a few mistakes (or on given files)
 #   asan      tests under AddressSanitizer, leak detection and UBSan; built by Clang with its
@@ -32,7 +33,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
 cd "$ROOT"
 STEP_LABEL=check
 
-CHECKS=(layers sizes waits explored docs format shell python headers tidy asan tsan fuzz)
+CHECKS=(layers sizes waits explored docs format shell python pytorch headers tidy asan tsan fuzz)
 # Tests that are not run under sanitizers: they build other programs, or load libraries that are
 # not instrumented.
 NOT_SANITIZED='package|interop'
@@ -88,6 +89,16 @@ check_python() {
   python_files | xargs "$VENV/bin/ruff" check
   python_files | xargs "$VENV/bin/ruff" format --check -q || die "$HOW_TO_FORMAT"
   python_files | xargs "$VENV/bin/mypy"
+}
+
+check_pytorch() {
+  installed torch || die "PyTorch is missing; run: scripts/setup.sh"
+  install_package
+  logged pytorch "$VENV/bin/python" -m tests.pytorch.run || {
+    grep -E '^(FAIL|ERROR):|ranks:|^  test_' "$LOGS/pytorch.log"
+    die "not as many pass as should; all of it is in $LOGS/pytorch.log"
+  }
+  tail -n 2 "$LOGS/pytorch.log"
 }
 
 check_tidy() {
@@ -149,6 +160,7 @@ minutes_for() {
   case $1 in
     asan | tsan) echo 25 ;;
     tidy | fuzz) echo 15 ;;
+    pytorch) echo 12 ;;
     headers) echo 8 ;;
     *) echo 3 ;;
   esac
