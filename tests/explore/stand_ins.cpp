@@ -203,6 +203,9 @@ std::uint64_t SharedMemory::room() {
 std::optional<ProcessState> lookAt(pid_t /*pid*/) {
   return std::nullopt;
 }
+std::string describeState(const std::optional<ProcessState>& /*process*/) {
+  return "state ?";
+}
 bool isDumpingCore(pid_t /*pid*/) {
   return false;
 }
