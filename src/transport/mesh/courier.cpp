@@ -420,6 +420,10 @@ std::vector<int> Courier::laggards() const {
 
 void Courier::throwTimeout() {
   const std::vector<int> late = laggards();
+  // Who gave up for the same reason a moment before has said why, and may be gone already.
+  if (const auto told = mesh_.toldCause()) {
+    throw Mesh::Lost{*told};
+  }
   throw Mesh::Lost{{.reason = Reason::TIMEOUT,
                     .culprits = late,
                     .reporter = rank(),

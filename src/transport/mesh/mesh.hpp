@@ -144,6 +144,8 @@ class Mesh final : public Dock {
   /// this rank is connected to; in a Turn, when that ends. Returns the one that counts.
   AbortCause fail(const AbortCause& cause) noexcept;
   std::optional<AbortCause> cause() const { return record_.read(); }
+  /// The cause that somebody has sent on a link on which nothing else is under way. In a Turn.
+  std::optional<AbortCause> toldCause();
   /// Whom to blame for `cause`, as far as the links tell by now: where somebody has died, also
   /// those who have ended without a word since. Not inside a Turn.
   std::vector<int> culpritsNow(const AbortCause& cause);
@@ -159,7 +161,6 @@ class Mesh final : public Dock {
   enum class News : std::uint8_t { NONE, DATA, END, CAUSE };
   News peek(Link& link, AbortCause& cause);
   bool hasEndedSilently(const Link& link) const;
-  std::optional<AbortCause> toldCause();
   /// What an attempt to connect has come to.
   struct Reached {
     enum class How : std::uint8_t {

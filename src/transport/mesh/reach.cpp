@@ -218,7 +218,6 @@ void Mesh::checkHosts() const {
   }
 }
 
-/// What somebody has sent on one of the links on which nothing else is under way.
 std::optional<AbortCause> Mesh::toldCause() {
   for (const auto& link : all_) {
     AbortCause cause;
