@@ -71,7 +71,7 @@ def test_a_program_that_cannot_be_executed_fails_as_in_a_shell(tmp_path: Path) -
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_a_signal_is_passed_on(tmp_path: Path, number: signal.Signals) -> None:
     script = """
-import os, signal, sys
+import os, signal, sys, time
 def on(number, frame):
     print("got", signal.Signals(number).name)
     sys.exit(0)
@@ -79,7 +79,7 @@ for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
     signal.signal(number, on)
 open(f"{sys.argv[1]}/{os.getpid()}", "w").close()
 while True:
-    signal.pause()
+    time.sleep(0.05)  # not pause(): a signal that comes just before it would not end it
 """
     with launched("-n", "2", sys.executable, "-uc", script, str(tmp_path)) as job:
         pids = pids_in(tmp_path, 2)
