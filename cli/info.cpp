@@ -13,6 +13,7 @@
 #include "base/env.hpp"
 #include "base/log.hpp"
 #include "base/str.hpp"
+#include "collective/links/selection.hpp"
 #include "collective/thresholds.hpp"
 #include "command.hpp"
 #include "terminal.hpp"
@@ -53,20 +54,32 @@ nlohmann::json describeKnobs() {
   return list;
 }
 
-nlohmann::json describeAlgorithms() {
-  nlohmann::json lines = nlohmann::json::array();
-  for (const ThresholdLine& line : describe(thresholds())) {
-    lines.push_back({{"op", line.operation}, {"algorithm", line.algorithm}, {"when", line.when}});
+nlohmann::json toJson(const std::vector<ThresholdLine>& lines) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const ThresholdLine& line : lines) {
+    list.push_back({{"op", line.operation}, {"algorithm", line.algorithm}, {"when", line.when}});
   }
-  return {{"family", thresholds().family}, {"lines", lines}};
+  return list;
+}
+
+nlohmann::json describeAlgorithms() {
+  return {{"family", thresholds().family},
+          {"lines", toJson(describe(thresholds()))},
+          {"tcp", toJson(links::LinkSelector::describe())}};
+}
+
+void printAlgorithms(const std::vector<ThresholdLine>& lines) {
+  for (const ThresholdLine& line : lines) {
+    printLine(str("    ", line.operation, " by ", line.algorithm, ": ", line.when));
+  }
 }
 
 void printAlgorithms() {
   printLine(str("\nWhat is taken on this processor (family ", thresholds().family,
-                "), unless UNISONO_ALGO says otherwise:"));
-  for (const ThresholdLine& line : describe(thresholds())) {
-    printLine(str("    ", line.operation, " by ", line.algorithm, ": ", line.when));
-  }
+                "), unless UNISONO_ALGO says otherwise, on one host:"));
+  printAlgorithms(describe(thresholds()));
+  printLine("\nBetween hosts, and wherever ranks reach each other by TCP:");
+  printAlgorithms(links::LinkSelector::describe());
 }
 
 /// A variable may hold any bytes, JSON only UTF-8.

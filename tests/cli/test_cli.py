@@ -135,7 +135,9 @@ def test_info_tells_which_algorithm_is_taken_when() -> None:
     assert {"ll", "last", "flat", "slices", "pull"} == {
         line["algorithm"] for line in document["lines"]
     }
-    assert all(line["when"] in run("info", "--algorithms").stdout for line in document["lines"])
+    shown = run("info", "--algorithms").stdout
+    assert all(line["when"] in shown for line in [*document["lines"], *document["tcp"]])
+    assert {line["algorithm"].partition("/")[0] for line in document["tcp"]} == {"tcp"}
 
 
 def test_a_misspelt_variable_is_noticed() -> None:

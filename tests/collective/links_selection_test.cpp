@@ -109,6 +109,20 @@ TEST(LinkSelectorTest, RefusesWhatNamesNoAlgorithm) {
   }
 }
 
+TEST(LinkSelectorTest, EveryOperationIsDescribedToItsLastCase) {
+  const std::vector<ThresholdLine> lines = LinkSelector::describe();
+  std::set<std::string> ended;
+  for (const ThresholdLine& line : lines) {
+    EXPECT_THAT(line.algorithm, testing::StartsWith("tcp/"));
+    EXPECT_FALSE(ended.contains(line.operation)) << "nothing fits after " << line.operation;
+    if (line.when == "otherwise") {
+      ended.insert(line.operation);
+    }
+  }
+  EXPECT_THAT(ended, testing::ElementsAre("all_gather", "all_reduce", "all_to_all", "broadcast",
+                                          "reduce", "reduce_scatter"));
+}
+
 TEST(LinkSelectorTest, NumbersTellAlgorithmsApart) {
   std::set<int> numbers;
   for (const links::AlgorithmName& each : LinkSelector::names()) {

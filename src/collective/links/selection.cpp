@@ -5,6 +5,9 @@
 #include <bit>
 #include <climits>
 #include <iterator>
+#include <string>
+
+#include "base/str.hpp"
 
 namespace unisono::links {
 namespace {
@@ -113,7 +116,38 @@ void addNames(std::vector<AlgorithmName>& names, std::string_view operation,
   }
 }
 
+template <typename Fn, std::size_t kCount>
+void addLines(std::vector<ThresholdLine>& lines, std::string_view operation,
+              const Row<Fn> (&rows)[kCount], std::string_view which = {}) {
+  for (const Row<Fn>& row : rows) {
+    std::vector<std::string> conditions;
+    if (!which.empty()) {
+      conditions.emplace_back(which);
+    }
+    if (row.mostRanks != kAnyRanks) {
+      conditions.push_back(str("up to ", row.mostRanks, " ranks"));
+    }
+    if (row.mostBytes != kAnyBytes) {
+      conditions.push_back(str("up to ", formatBytes(row.mostBytes)));
+    }
+    lines.push_back({std::string(operation), str("tcp/", row.algorithm.name),
+                     conditions.empty() ? "otherwise" : join(conditions, ", ")});
+  }
+}
+
 }  // namespace
+
+std::vector<ThresholdLine> LinkSelector::describe() {
+  std::vector<ThresholdLine> lines;
+  addLines(lines, "all_reduce", kAllreduceRowsOfPowersOfTwo, "2, 4, 8, … ranks");
+  addLines(lines, "all_reduce", kAllreduceRows);
+  addLines(lines, "reduce", kReduceRows);
+  addLines(lines, "broadcast", kBroadcastRows);
+  addLines(lines, "all_gather", kAllgatherRows);
+  addLines(lines, "reduce_scatter", kReduceScatterRows);
+  addLines(lines, "all_to_all", kAlltoallRows);
+  return lines;
+}
 
 std::span<const AlgorithmName> LinkSelector::names() noexcept {
   static const auto* const kNames = [] {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "collective/links/algorithms.hpp"
+#include "collective/thresholds.hpp"
 #include "collective/tuning.hpp"
 
 namespace unisono::links {
@@ -52,6 +53,9 @@ class LinkSelector {
   const Algorithm<ReduceScatterFn>& reduceScatter(std::size_t bytes, int ranks) const noexcept;
   /// `bytes`: all that this rank gives. Ranks may take different ones.
   const Algorithm<AlltoallFn>& alltoall(std::size_t bytes, int ranks) const noexcept;
+
+  /// What is taken when, unless it is forced; of several lines of an operation the first that fits.
+  static std::vector<ThresholdLine> describe();
 
   /// Every algorithm among which there is a choice.
   static std::span<const AlgorithmName> names() noexcept;
