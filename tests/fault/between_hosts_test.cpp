@@ -6,6 +6,7 @@
 #include "base/str.hpp"
 #include "fault/chores.hpp"
 #include "fault/host_ranks.hpp"
+#include "store/expect.hpp"
 #include "support/watch.hpp"
 
 namespace unisono::fault {
@@ -201,6 +202,54 @@ TEST_F(BetweenHostsTest, AnIdleGroupOutlivesAMomentOfSilence) {
   ASSERT_TRUE(ranks.awaitArrivals());
   lab.cut(0);
   lab.heal(0);
+  ranks.go();
+  for (const Told& told : ranks.outcomes()) {
+    EXPECT_EQ(told.text, "done");
+  }
+}
+
+TEST_F(BetweenHostsTest, WhatTheNetworkLosesIsSentAgain) {
+  const Netlab lab(2);
+  lab.lose(0);
+  HostRanks ranks(lab, 2, 8000ms, [](const Seat& seat) {
+    Group group = seat.join();
+    work(group, 10, 50'000);
+  });
+  for (const Told& told : ranks.outcomes()) {
+    EXPECT_EQ(told.text, "done");
+  }
+  EXPECT_GT(lab.sentAgain(0), 0) << "nothing was lost";
+}
+
+TEST_F(BetweenHostsTest, AfterTheNetworkHasHealedANewGroupWorksAndTheOldOneStaysFailed) {
+  const Netlab lab(2);
+  HostRanks ranks(lab, 2, kNetDead, [](const Seat& seat) {
+    Group old = seat.join();
+    work(old, 3, 1000);
+    seat.arrive();
+    seat.awaitGo();
+    const auto whyNot = [&] {
+      return test::textOf<DistBackendError>([&] { work(old, 1'000'000, 100'000); });
+    };
+    const std::string why = whyNot();
+    if (why.find("[PEER_UNREACHABLE]") == std::string::npos) {
+      throw std::runtime_error("told: " + why);
+    }
+    seat.arrive();
+    seat.awaitGo(1);
+    Group young = seat.join(30s, "another store");
+    work(young, 10, 1000);
+    if (whyNot().find("[PEER_UNREACHABLE]") == std::string::npos) {
+      throw std::runtime_error("the old group works again");
+    }
+    work(young, 10, 1000);
+    young.barrier();
+  });
+  ASSERT_TRUE(ranks.awaitArrivals());
+  lab.cut(1);
+  ranks.go();
+  ASSERT_TRUE(ranks.awaitArrivals());
+  lab.heal(1);
   ranks.go();
   for (const Told& told : ranks.outcomes()) {
     EXPECT_EQ(told.text, "done");

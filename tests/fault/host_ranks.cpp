@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <poll.h>
 #include <stdexcept>
 #include <sys/wait.h>
@@ -32,13 +33,15 @@ void close(int& fd) {
 
 HostRanks::HostRanks(const test::Netlab& lab, int perHost, Milliseconds netDead, const Body& body)
     : lab_(lab), perHost_(perHost), size_(lab.hosts() * perHost), since_(test::nowNs()) {
-  if (::pipe2(arrivals_, O_CLOEXEC | O_NONBLOCK) != 0 || ::pipe2(leave_, O_CLOEXEC) != 0) {
+  if (::pipe2(arrivals_, O_CLOEXEC | O_NONBLOCK) != 0 || ::pipe2(leave_[0], O_CLOEXEC) != 0 ||
+      ::pipe2(leave_[1], O_CLOEXEC) != 0) {
     throw std::runtime_error("no pipes");
   }
   for (int rank = 0; rank < size_; ++rank) {
     const pid_t child = ::fork();
     if (child == 0) {
-      close(leave_[1]);  // or its end would never be seen
+      close(leave_[0][1]);  // or its end would never be seen
+      close(leave_[1][1]);
       live(rank, netDead, body);
     }
     children_.push_back(child);
@@ -52,8 +55,9 @@ HostRanks::~HostRanks() {
       ::waitpid(child, nullptr, 0);
     }
   }
-  for (int* fd : {&arrivals_[0], &arrivals_[1], &leave_[0], &leave_[1]}) {
-    close(*fd);
+  for (auto& pipe : {std::ref(arrivals_), std::ref(leave_[0]), std::ref(leave_[1])}) {
+    close(pipe.get()[0]);
+    close(pipe.get()[1]);
   }
 }
 
@@ -77,8 +81,8 @@ void HostRanks::live(int rank, Milliseconds netDead, const Body& body) const {
   ::_exit(0);
 }
 
-Group HostRanks::Seat::join(Milliseconds timeout) const {
-  const auto store = std::make_shared<FileStore>(ranks_.folder_.file("store"), size());
+Group HostRanks::Seat::join(Milliseconds timeout, const std::string& place) const {
+  const auto store = std::make_shared<FileStore>(ranks_.folder_.file(place), size());
   return init({.store = store, .rank = rank_, .size = size(), .timeout = timeout});
 }
 
@@ -88,9 +92,9 @@ void HostRanks::Seat::arrive() const {
   }
 }
 
-void HostRanks::Seat::awaitGo() const {
+void HostRanks::Seat::awaitGo(int time) const {
   char none = 0;
-  if (::read(ranks_.leave_[0], &none, 1) != 0) {
+  if (::read(ranks_.leave_[time][0], &none, 1) != 0) {
     throw std::runtime_error("the test is gone");
   }
 }
@@ -115,7 +119,7 @@ bool HostRanks::hasArrival() const {
 
 void HostRanks::go() {
   since_ = test::nowNs();
-  close(leave_[1]);
+  close(leave_[times_++][1]);
 }
 
 std::vector<HostRanks::Told> HostRanks::outcomes() {

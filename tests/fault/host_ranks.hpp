@@ -25,12 +25,13 @@ class HostRanks {
     Seat(const HostRanks& ranks, int rank) : ranks_(ranks), rank_(rank) {}
     int rank() const { return rank_; }
     int size() const { return ranks_.size(); }
-    /// Meets the others.
-    Group join(Milliseconds timeout = std::chrono::seconds(30)) const;
+    /// Meets the others; those who meet again do so at another place.
+    Group join(Milliseconds timeout = std::chrono::seconds(30),
+               const std::string& place = "store") const;
     /// Tells the test that it has come so far.
     void arrive() const;
-    /// Waits for the test to let everybody go on.
-    void awaitGo() const;
+    /// Waits for the test to let everybody go on; for the first time, or for the second.
+    void awaitGo(int time = 0) const;
 
    private:
     const HostRanks& ranks_;
@@ -59,7 +60,7 @@ class HostRanks {
   bool awaitArrivals(int count = -1) const;
   /// Whether a rank has arrived that was not waited for.
   bool hasArrival() const;
-  /// Lets everybody go on.
+  /// Lets everybody go on; twice at most.
   void go();
   /// Waits for all, and tells what became of them, by rank.
   std::vector<Told> outcomes();
@@ -73,7 +74,8 @@ class HostRanks {
   const int size_;
   const test::TempDir folder_;
   int arrivals_[2] = {-1, -1};  // pipes
-  int leave_[2] = {-1, -1};
+  int leave_[2][2] = {{-1, -1}, {-1, -1}};
+  int times_ = 0;  // that they have been let go on
   std::int64_t since_;
   std::vector<pid_t> children_;
 };

@@ -3,7 +3,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
+#include <fstream>
 #include <sched.h>
+#include <sstream>
 #include <stdexcept>
 #include <unistd.h>
 
@@ -130,6 +132,30 @@ void Netlab::loseWay(int from, int to) const {
 void Netlab::limit(int host, int megabitsPerSecond) const {
   run(at(host), str("tc qdisc replace dev eth0 root tbf rate ", megabitsPerSecond,
                     "mbit burst 64kb latency 50ms"));
+}
+
+void Netlab::lose(int host) const {
+  // A queue of four packets.
+  run(at(host), "tc qdisc replace dev eth0 root tbf rate 200mbit burst 5kb limit 6kb");
+}
+
+long Netlab::sentAgain(int host) const {
+  const Return back;
+  at(host).enter();
+  std::ifstream table("/proc/thread-self/net/snmp");
+  std::string names;
+  std::string values;
+  while (std::getline(table, names) && std::getline(table, values)) {
+    std::istringstream name(names);
+    std::istringstream value(values);
+    std::string each;
+    for (std::string number; name >> each && value >> number;) {
+      if (names.starts_with("Tcp:") && each == "RetransSegs") {
+        return std::stol(number);
+      }
+    }
+  }
+  throw std::runtime_error("the kernel does not tell what it has sent again");
 }
 
 }  // namespace unisono::test

@@ -58,6 +58,10 @@ class Netlab {
   void loseWay(int from, int to) const;
   /// From now on `host` sends so much at most.
   void limit(int host, int megabitsPerSecond) const;
+  /// From now on whatever `host` sends in larger bursts than the network takes is lost in part.
+  void lose(int host) const;
+  /// How many pieces of TCP `host` has sent again.
+  long sentAgain(int host) const;
 
  private:
   const Namespace& at(int host) const { return hosts_.at(static_cast<std::size_t>(host)); }
