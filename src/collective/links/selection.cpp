@@ -121,11 +121,12 @@ void addLines(std::vector<ThresholdLine>& lines, std::string_view operation,
               const Row<Fn> (&rows)[kCount], std::string_view which = {}) {
   for (const Row<Fn>& row : rows) {
     std::vector<std::string> conditions;
-    if (!which.empty()) {
-      conditions.emplace_back(which);
-    }
-    if (row.mostRanks != kAnyRanks) {
+    if (row.mostRanks == 2) {
+      conditions.emplace_back("two ranks");
+    } else if (row.mostRanks != kAnyRanks) {
       conditions.push_back(str("up to ", row.mostRanks, " ranks"));
+    } else if (!which.empty()) {
+      conditions.emplace_back(which);
     }
     if (row.mostBytes != kAnyBytes) {
       conditions.push_back(str("up to ", formatBytes(row.mostBytes)));
