@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # Shows unisono at work: builds it, starts its store server, and lets separate processes meet
 # through it: three C++ programs and, where PyTorch can be had, one stock torch.distributed
-# client that knows nothing of unisono. Then a small computation of several processes, and how
-# fast it is. Installs what is missing first.
+# client that knows nothing of unisono. Then several processes compute together, one of them dies,
+# four train a small network with NumPy where that can be had, and all_reduce is measured beside
+# other libraries. Installs what is missing first; once all is built it takes less than a minute.
 #
 # Usage: scripts/demo.sh [--no-pypi]
 #
 #   --no-pypi    use nothing from PyPI: C++ processes only
 #   -h, --help   this text
 #
-# Everything runs on this host and is gone at the end, also after Ctrl-C.
+# Everything runs on this host and is gone at the end, also after Ctrl-C, but for the plot of the
+# training: build/loss.svg.
 
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -73,12 +75,48 @@ start_rank() {
   ranks[rank]=$!
 }
 
+# last_bars: passes on what is printed. A progress bar moves on a terminal; elsewhere only its end
+# is of interest.
+last_bars() {
+  if [[ -t 1 ]]; then
+    cat
+  else
+    sed 's/.*\r//'
+  fi
+}
+
+# train: a data-parallel training with NumPy, or why there is none.
+train() {
+  # In the foreground, so that Ctrl-C reaches the launcher, which passes it on.
+  local launch=(timeout --foreground --kill-after=2 "$PATIENCE" "$BIN/unisono" run -n "$WORLD")
+  if ((${#pypi[@]} > 0)) || ! installed package || ! installed tests; then
+    say "left out: it needs NumPy and the Python package, for which PyPI is needed"
+    return 0
+  fi
+  if ! install_package; then
+    say "left out: the Python package could not be built"
+    return 0
+  fi
+  PYTHON_EXEC=$VENV/bin/python "${launch[@]}" --prefix "   " \
+    examples/train_numpy.py --plot build/loss.svg </dev/null |
+    last_bars || die "the training failed"
+}
+
+# measure: all_reduce beside that of other libraries. Of the circumstances only who is left out.
+measure() {
+  "$BIN/unisono" bench all_reduce -b 64 -e 4M -f 256 --rounds 3 --compare gloo,mpi |
+    sed -n '/ left out: /p; /^operation/,$p' | tee "$notes/measured" || die "the measurement failed"
+  if grep -q " left out: " "$notes/measured"; then
+    say "to measure those too: scripts/setup.sh peers, then this script again"
+  fi
+}
+
 cd "$ROOT"
 scripts/setup.sh "${pypi[@]}"
 
-plan demo 5
+plan demo 6
 step "build (preset release)"
-build release unisono_program example_meet example_hello example_dead_peer unisono_compare compare_peers
+build release unisono_program example_meet example_hello example_dead_peer compare_peers
 for program in unisono example_meet example_hello example_dead_peer; do
   [[ -x $BIN/$program ]] || die "build/release/bin/$program was not built"
 done
@@ -126,8 +164,8 @@ fi
 step "let $WORLD processes compute together, and one of three die"
 examples/ranks.sh "$WORLD" "$BIN/example_hello" | sed 's/^/    /'
 "$BIN/example_dead_peer" | sed 's/^/    /'
+step "let $WORLD processes train a network, each with its share of the examples"
+train
 step "measure all_reduce between two processes, beside the other libraries that are installed"
-"$BIN/unisono_compare" --ops all_reduce --sizes 4,65536,4194304 --rounds 3 2>"$notes/compare" |
-  sed 's/^/    /' || die "$(cat "$notes/compare")"
-grep "is left out" "$notes/compare" | sed 's/^/    /' || true
-echo "Try it yourself: build/release/bin/unisono store serve"
+measure
+echo "Try it yourself: build/release/bin/unisono run -n 4 PROGRAM, and docs/tutorial.md"
