@@ -161,16 +161,6 @@ def test_every_public_name_has_words_for_help() -> None:
             assert getattr(dist.Store, name).__doc__, name
 
 
-def test_the_readme_shows_the_example_as_it_is() -> None:
-    readme = (ROOT / "README.md").read_text()
-    example = (ROOT / "examples" / "store_python.py").read_text()
-    block = readme.partition("```python\n")[2].partition("```")[0]
-
-    assert "TCPStore" in block
-    for line in block.splitlines():
-        assert line in example
-
-
 def test_the_example_lets_two_processes_meet() -> None:
     import unisono.distributed as dist
 
