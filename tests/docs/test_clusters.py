@@ -30,7 +30,8 @@ bash "$1" >"slurm-$SLURM_JOB_ID.out" 2>&1
 echo "Submitted batch job $SLURM_JOB_ID"
 """
 
-# Each node has a host id of its own, so that its ranks reach those of the other only by TCP.
+# Each node has a host id of its own, so that its ranks reach those of the other only by TCP. What a
+# task prints is kept apart until all have ended, since some write a line and its end separately.
 SRUN = """#!/bin/bash
 set -eu
 while [[ $1 == --* ]]; do
@@ -41,12 +42,16 @@ export SLURM_STEP_NUM_TASKS=$((SLURM_NNODES * SLURM_NTASKS_PER_NODE))
 tasks=()
 for ((task = 0; task < SLURM_STEP_NUM_TASKS; ++task)); do
   node=$((task / SLURM_NTASKS_PER_NODE))
-  SLURM_PROCID=$task SLURM_NODEID=$node UNISONO_HOST_ID=node$node "$@" &
+  SLURM_PROCID=$task SLURM_NODEID=$node UNISONO_HOST_ID=node$node "$@" >"output.$task" 2>&1 &
   tasks+=($!)
 done
+status=0
 for task in "${tasks[@]}"; do
-  wait "$task"
+  wait "$task" || status=$?
 done
+cat output.*
+rm output.*
+exit "$status"
 """
 
 SCONTROL = """#!/bin/bash
