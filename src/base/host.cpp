@@ -5,22 +5,30 @@
 #include <bit>
 #include <iterator>
 #include <sched.h>
+#include <sys/stat.h>
 
 #include "base/cgroup.hpp"
 #include "base/env.hpp"
 #include "base/process.hpp"
+#include "base/str.hpp"
 
 namespace unisono {
 namespace {
 
 UNISONO_KNOB(std::string, kHostId, "UNISONO_HOST_ID", "",
-             "names this host for others; empty = the kernel's id of this boot");
+             "names this host for others; empty = the kernel's ids of this boot and of this network");
 
 }  // namespace
 
 std::string hostId() {
   std::string asked = kHostId.value();
-  return asked.empty() ? thisProcess().boot : asked;
+  if (!asked.empty()) {
+    return asked;
+  }
+  // Containers may have a kernel in common, and yet none of the sockets by which memory is shared.
+  struct stat network {};
+  const bool isKnown = ::stat("/proc/self/ns/net", &network) == 0;
+  return isKnown ? str(thisProcess().boot, "/", network.st_ino) : thisProcess().boot;
 }
 
 void CpuShare::join(const CpuShare& other) noexcept {

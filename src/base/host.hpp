@@ -27,8 +27,8 @@ static_assert(sizeof(CpuShare) == 128);
 /// Of the calling thread: its affinity, and the CPU quota of its cgroups.
 CpuShare cpuShare();
 
-/// Names the host: equal for processes that may share memory. It is the id of the kernel's boot,
-/// or what UNISONO_HOST_ID says. Equal ids are a hint; that memory can be shared is proven by
+/// Names the host: equal for processes that may share memory. It is the id of the kernel's boot
+/// and of its network namespace, or what UNISONO_HOST_ID says. Equal ids are a hint; that memory can be shared is proven by
 /// sharing it.
 std::string hostId();
 

@@ -152,4 +152,3 @@ def test_the_parts_for_kubernetes_fit_together() -> None:
     assert volume["secret"]["defaultMode"] == 0o400
     assert mount["name"] == volume["name"]
     assert env["UNISONO_AUTH_SECRET_FILE"] == f"{mount['mountPath']}/secret"
-    assert "UNISONO_HOST_ID" in env

@@ -67,7 +67,6 @@ void HostRanks::live(int rank, Milliseconds netDead, const Body& body) const {
   std::string text = "done";
   try {
     lab_.enter(host);
-    ::setenv("UNISONO_HOST_ID", str("host", host).c_str(), 1);
     ::setenv("UNISONO_IFNAME", "eth0", 1);
     ::setenv("UNISONO_AUTH_SECRET", "known to all hosts of the lab", 1);
     ::setenv("UNISONO_NET_DEAD_MS", str(netDead.count()).c_str(), 1);
