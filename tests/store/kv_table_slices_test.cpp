@@ -236,7 +236,9 @@ TEST_F(KvTableSlicesTest, EndsTheSameWaitsAsATableThatDoesAllAtOnce) {
         ASSERT_EQ(table.remove(key), whole.remove(key));
         break;
       case 4: {
-        const Names names(all.begin() + below(4), all.end() - below(4));
+        const auto skipped = static_cast<std::ptrdiff_t>(below(4));
+        const auto left = static_cast<std::ptrdiff_t>(below(4));
+        const Names names(all.begin() + skipped, all.end() - left);
         const WaitFor what = below(2) == 0 ? WaitFor::VALUES : WaitFor::PRESENCE;
         ASSERT_TRUE(table.beginWait(id, names, what).isOk());
         if (whole.wait(id, names, what).value()) {
