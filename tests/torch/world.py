@@ -29,13 +29,14 @@ class Ended:
 
     def of(self, scenario: str) -> list[Any]:
         """What the ranks returned, of a world that ended well."""
-        shown = "\n".join(str(result) for result in self.results)
-        assert set(self.codes) == {0}, f"exits {self.codes}\n{shown}\n{self.output}"
+        if set(self.codes) != {0}:  # tensors take long to write
+            shown = "\n".join(str(result) for result in self.results)
+            raise AssertionError(f"exits {self.codes}\n{shown}\n{self.output}")
         return [result[scenario] for result in self.results]
 
 
 def run_world(scenarios: str, size: int, backend: str = "unisono") -> Ended:
-    """Runs functions of scenarios.py, one after the other, as so many ranks."""
+    """Runs functions that driver.py finds, one after the other, as so many ranks."""
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
             [
