@@ -1,25 +1,30 @@
-"""Runs functions of scenarios.py as the ranks of a world: python -m tests.torch.driver …
+"""Runs functions as the ranks of a world: python -m tests.torch.driver …
 
+One is named with its file in this folder, `training.fsdp`, or alone if that is scenarios.py.
 PyTorch takes seconds to import: it is imported once, and the ranks are forks of that process.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import pickle
 import sys
 import traceback
 from datetime import timedelta
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
 
-from tests.torch import scenarios
-
 # Longer than any operation of a test takes, on whatever machine.
 LIMIT = timedelta(seconds=60)
+
+
+def function_of(name: str) -> Any:
+    module, _, function = name.rpartition(".")
+    return getattr(importlib.import_module(f"tests.torch.{module or 'scenarios'}"), function)
 
 
 def rank_main(names: str, backend: str, folder: Path, rank: int, size: int) -> NoReturn:
@@ -29,7 +34,7 @@ def rank_main(names: str, backend: str, folder: Path, rank: int, size: int) -> N
     try:
         store = dist.FileStore(str(folder / "store"), size)
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=LIMIT)
-        outcome: object = {name: getattr(scenarios, name)(rank, size) for name in names.split(",")}
+        outcome: object = {name: function_of(name)(rank, size) for name in names.split(",")}
         if dist.is_initialized():
             dist.destroy_process_group()
     except BaseException as error:
@@ -42,6 +47,8 @@ def rank_main(names: str, backend: str, folder: Path, rank: int, size: int) -> N
 
 
 def main(names: str, backend: str, folder: str, size: int) -> int:
+    for name in names.split(","):
+        function_of(name)  # imports what the ranks need, before they are forked
     ranks = []
     for rank in range(size):
         child = os.fork()
