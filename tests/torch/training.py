@@ -99,7 +99,7 @@ class Branches(nn.Module):  # type: ignore[misc]
         self.chosen = rank % 2  # the third is used by nobody
 
     def forward(self, data: torch.Tensor) -> torch.Tensor:
-        return torch.as_tensor(self.halves[self.chosen](self.first(data)))
+        return self.halves[self.chosen](self.first(data))
 
 
 class Words(nn.Module):  # type: ignore[misc]
@@ -112,8 +112,7 @@ class Words(nn.Module):  # type: ignore[misc]
         self.last = nn.Linear(4, 2)
 
     def forward(self, data: torch.Tensor) -> torch.Tensor:
-        looked_up = self.words((data * 10).long() % 20)
-        return torch.as_tensor(self.last(looked_up))
+        return self.last(self.words((data * 10).long() % 20))
 
 
 class Rotation(nn.Module):  # type: ignore[misc]
@@ -126,7 +125,7 @@ class Rotation(nn.Module):  # type: ignore[misc]
         self.last = nn.Linear(8, 2)
 
     def forward(self, data: torch.Tensor) -> torch.Tensor:
-        return torch.as_tensor(self.last((data.to(torch.complex64) @ self.factors).abs()))
+        return self.last((data.to(torch.complex64) @ self.factors).abs())
 
 
 def ddp_ways(rank: int, size: int) -> dict[str, Parameters]:
