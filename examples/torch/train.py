@@ -23,7 +23,8 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+# English that does not change from version to version.
+LICENSE = Path(__file__).resolve().parents[2] / "LICENSE"
 CONTEXT, BATCH, WIDTH, HEADS, BLOCKS = 48, 8, 64, 4, 2
 
 
@@ -142,7 +143,7 @@ def main() -> None:
     parser.add_argument("--parallel", choices=("ddp", "fsdp"), default="ddp")
     parser.add_argument("--backend", default="unisono")
     parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--text", type=Path, default=README, help="what to learn from")
+    parser.add_argument("--text", type=Path, default=LICENSE, help="what to learn from")
     parser.add_argument("--plot", type=Path, default=Path("loss.svg"))
     options = parser.parse_args()
 

@@ -88,7 +88,7 @@ def test_the_example_draws_the_loss_of_every_step() -> None:
 
 
 def test_a_rank_that_is_killed_in_mid_training_is_named_by_all_others() -> None:
-    """Without a launcher, which would end the others before they say anything."""
+    """Without a launcher, which might end the others before they say anything."""
     meeting = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     with ExitStack() as stack:
         ranks = []
