@@ -237,7 +237,8 @@ def futures(rank: int, size: int) -> Results:
     tensor = torch.ones(5) * (rank + 1)
     work = dist.all_reduce(tensor, async_op=True)
     doubled = work.get_future().then(lambda done: done.value()[0] * 2).wait()
-    assert work.is_completed()
+    if dist.get_backend() != "gloo":  # it fulfils the future a moment before the work
+        assert work.is_completed()
     works = [dist.all_reduce(torch.ones(3), async_op=True) for _ in range(100)]
     for each in works:
         each.wait(timedelta(seconds=60))
