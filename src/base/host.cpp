@@ -15,8 +15,9 @@
 namespace unisono {
 namespace {
 
-UNISONO_KNOB(std::string, kHostId, "UNISONO_HOST_ID", "",
-             "names this host for others; empty = the kernel's ids of this boot and of this network");
+UNISONO_KNOB(
+    std::string, kHostId, "UNISONO_HOST_ID", "",
+    "names this host for others; empty = the kernel's ids of this boot and of this network");
 
 }  // namespace
 

@@ -28,8 +28,8 @@ static_assert(sizeof(CpuShare) == 128);
 CpuShare cpuShare();
 
 /// Names the host: equal for processes that may share memory. It is the id of the kernel's boot
-/// and of its network namespace, or what UNISONO_HOST_ID says. Equal ids are a hint; that memory can be shared is proven by
-/// sharing it.
+/// and of its network namespace, or what UNISONO_HOST_ID says. Equal ids are a hint; that memory
+/// can be shared is proven by sharing it.
 std::string hostId();
 
 /// How many cores those are.
