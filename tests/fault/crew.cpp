@@ -24,7 +24,8 @@
 namespace unisono::fault {
 namespace {
 
-constexpr Milliseconds kTimeToLetGo(2000);
+// Longer than a port for ranks waits for one that has connected, and is stopped before it says why.
+constexpr Milliseconds kTimeToLetGo(8000);
 
 /// Whether a local socket of that name exists: none may outlive its process.
 bool isSocket(const std::string& name) {
