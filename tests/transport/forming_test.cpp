@@ -1,16 +1,22 @@
 // What ends the formation of a group by TCP before its time is over.
+#include <csignal>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <memory>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <thread>
 
 #include "unisono/store/file_store.hpp"
 
 #include "base/bytes.hpp"
+#include "base/fd.hpp"
+#include "base/process.hpp"
 #include "net/listener.hpp"
 #include "store/expect.hpp"
 #include "support/forked.hpp"
 #include "support/support.hpp"
+#include "support/watch.hpp"
 #include "transport/mesh_world.hpp"
 
 namespace unisono::mesh {
@@ -32,6 +38,14 @@ class FormingTest : public ::testing::Test {
  protected:
   StorePtr store(int size) const { return std::make_shared<FileStore>(folder_.file("s"), size); }
   std::string cardKey(int rank) const { return str("unisono/mesh/", cookie_, "/card/", rank); }
+
+  /// Not while it holds the lock of the store, which nobody else could have then.
+  void stop(const Forked& process) const {
+    const UniqueFd file(::open(folder_.file("s").c_str(), O_RDWR | O_CLOEXEC));
+    ASSERT_EQ(::flock(file.get(), LOCK_EX), 0);
+    process.kill(SIGSTOP);
+    ASSERT_TRUE(test::eventually([&] { return lookAt(process.pid())->state == 'T'; }));
+  }
 
   std::unique_ptr<Mesh> form(int rank, int size, Milliseconds timeout = kLong) const {
     return Mesh::form(meshOptions(store(size), rank, size, cookie_, timeout));
@@ -100,7 +114,7 @@ TEST_F(FormingTest, ARankThatIsStoppedIsNotTakenForDead) {
   const ScopedEnv netDead("UNISONO_NET_DEAD_MS", "1000");
   const Forked other([&] { form(1, 3); });
   awaitCard(1);
-  other.kill(SIGSTOP);
+  stop(other);
   EXPECT_THAT(textOf<DistTimeoutError>([&] { form(0, 3, 4000ms); }),
               AllOf(HasSubstr("[TIMEOUT]"), HasSubstr("culprits=[2]")));
 }
