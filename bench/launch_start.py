@@ -61,7 +61,8 @@ class Result:
 
 def launcher(library: str, program: str, ranks: int) -> list[str]:
     if library == "unisono":
-        return [program, "run", "-n", str(ranks)]
+        # With the Python that this runs on, as the other: the first in PATH may lack NumPy.
+        return [program, "run", "-n", str(ranks), sys.executable]
     return [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={ranks}"]
 
 
