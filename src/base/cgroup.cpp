@@ -7,6 +7,8 @@
 #include <limits>
 #include <optional>
 #include <string_view>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/str.hpp"
 
@@ -122,6 +124,17 @@ std::uint64_t hostMemoryLeft(const std::string& meminfo) {
 
 std::uint64_t memoryLeft() {
   return std::min(cgroupMemoryLeft(CgroupPlaces{}), hostMemoryLeft("/proc/meminfo"));
+}
+
+std::uint64_t addressSpaceLeft() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+    return kNoLimit;
+  }
+  std::uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;  // the first number: all that is mapped
+  const std::uint64_t used = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return limit.rlim_cur - std::min<std::uint64_t>(limit.rlim_cur, used);
 }
 
 double cgroupCpuQuota() {

@@ -10,6 +10,9 @@ namespace unisono {
 /// above it. Reserving more than that does not fail: the kernel ends processes.
 std::uint64_t memoryLeft();
 
+/// Bytes that this process may still map (RLIMIT_AS); the largest number where there is no limit.
+std::uint64_t addressSpaceLeft();
+
 /// Cores' worth of time that the CPU cgroups allow; a very large number where there is no limit.
 double cgroupCpuQuota();
 

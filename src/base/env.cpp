@@ -90,6 +90,9 @@ std::span<const EnvEntry* const> knownKnobs() noexcept {
   return {__start_unisono_knobs, __stop_unisono_knobs};
 }
 
+// Options of `unisono run`, which knows them, and warns; those whom it starts inherit them.
+constexpr std::string_view kLaunchersPrefix = "UNISONO_RUN_";
+
 std::vector<UnknownVariable> unknownVariables(std::span<const char* const> environment) {
   // Compared without the prefix, which would make all names look alike.
   std::vector<std::string_view> known;
@@ -99,7 +102,7 @@ std::vector<UnknownVariable> unknownVariables(std::span<const char* const> envir
   std::vector<UnknownVariable> unknown;
   for (const std::string_view line : environment) {
     const std::string_view name = line.substr(0, line.find('='));
-    if (!name.starts_with(kPrefix)) {
+    if (!name.starts_with(kPrefix) || name.starts_with(kLaunchersPrefix)) {
       continue;
     }
     const std::string_view rest = name.substr(kPrefix.size());

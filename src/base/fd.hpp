@@ -1,6 +1,8 @@
 // UniqueFd: a descriptor that closes itself, and is closed in forked children.
+// isForLater: what the errno of a call on one that does not block tells.
 #pragma once
 
+#include <cerrno>
 #include <utility>
 
 #include "base/fork.hpp"
@@ -37,5 +39,10 @@ class UniqueFd {
   int fd_ = -1;
   ForkGuard madeIn_;
 };
+
+/// After a call that failed: it found nothing to do yet, or was interrupted. Nothing is wrong.
+inline bool isForLater() noexcept {
+  return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
 
 }  // namespace unisono

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <sched.h>
 #include <sys/stat.h>
+#include <utility>
 
 #include "base/cgroup.hpp"
 #include "base/env.hpp"
@@ -19,9 +20,22 @@ UNISONO_KNOB(
     std::string, kHostId, "UNISONO_HOST_ID", "",
     "names this host for others; empty = the kernel's ids of this boot and of this network");
 
+thread_local std::string pretended;
+
 }  // namespace
 
+PretendedHost::PretendedHost(std::string id) {
+  pretended = std::move(id);
+}
+
+PretendedHost::~PretendedHost() {
+  pretended.clear();
+}
+
 std::string hostId() {
+  if (!pretended.empty()) {
+    return pretended;
+  }
   std::string asked = kHostId.value();
   if (!asked.empty()) {
     return asked;

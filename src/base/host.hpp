@@ -32,6 +32,16 @@ CpuShare cpuShare();
 /// can be shared is proven by sharing it.
 std::string hostId();
 
+/// While it lives, hostId() is this for the thread that made it: so tests whose ranks are threads
+/// of one process have several hosts.
+class PretendedHost {
+ public:
+  explicit PretendedHost(std::string id);
+  ~PretendedHost();
+  PretendedHost(const PretendedHost&) = delete;
+  PretendedHost& operator=(const PretendedHost&) = delete;
+};
+
 /// How many cores those are.
 int usableCores();
 

@@ -5,15 +5,14 @@
 #include <chrono>
 #include <fmt/format.h>
 #include <functional>
-#include <map>
 #include <new>
-#include <optional>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <utility>
 
 #include "base/env.hpp"
 #include "base/fork.hpp"
+#include "base/log_levels.hpp"
 
 namespace unisono {
 namespace {
@@ -37,71 +36,6 @@ spdlog::level::level_enum toSpdlog(LogLevel level) {
   return spdlog::level::off;
 }
 
-std::optional<LogLevel> levelNamed(std::string_view name) {
-  constexpr std::pair<std::string_view, LogLevel> kNames[] = {{"debug", LogLevel::DEBUG},
-                                                              {"info", LogLevel::INFO},
-                                                              {"warn", LogLevel::WARN},
-                                                              {"error", LogLevel::ERROR},
-                                                              {"off", LogLevel::OFF}};
-  for (const auto& [known, level] : kNames) {
-    if (name == known) {
-      return level;
-    }
-  }
-  return std::nullopt;
-}
-
-/// `text` in lower case and without blanks.
-std::string plain(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    if (c != ' ' && c != '\t') {
-      result += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    }
-  }
-  return result;
-}
-
-/// Which level each room shows.
-struct Levels {
-  /// Parts separated by commas, "info" or "store=debug"; the last one for a room counts.
-  explicit Levels(const std::string& setting) {
-    std::string_view rest = setting;
-    while (!rest.empty()) {
-      const std::string_view part = rest.substr(0, rest.find(','));
-      rest.remove_prefix(std::min(part.size() + 1, rest.size()));
-      if (!part.empty()) {
-        add(part);
-      }
-    }
-  }
-
-  LogLevel of(std::string_view room) const {
-    const auto found = byRoom.find(room);
-    return found == byRoom.end() ? everywhere : found->second;
-  }
-
-  LogLevel everywhere = LogLevel::WARN;
-  std::map<std::string, LogLevel, std::less<>> byRoom;
-  std::string unknown;  // the last part that names no level
-
- private:
-  void add(std::string_view part) {
-    const std::size_t equals = part.find('=');
-    const bool forAll = equals == std::string_view::npos;
-    const std::optional<LogLevel> named = levelNamed(forAll ? part : part.substr(equals + 1));
-    if (!named) {
-      unknown = part;
-    }
-    const LogLevel level = named.value_or(LogLevel::WARN);  // a typo must not silence warnings
-    if (forAll) {
-      everywhere = level;
-    } else {
-      byRoom.insert_or_assign(std::string(part.substr(0, equals)), level);
-    }
-  }
-};
-
 /// The time now in UTC, "2024-02-29T23:59:59.999Z". By arithmetic, not by localtime_r or
 /// gmtime_r: both take a lock of the C library that a forked child may find held for ever.
 std::string timeStamp() {
@@ -120,7 +54,7 @@ constinit std::atomic<int> logRank{-1};  // beside the logger: forked children k
 /// Everything logging needs. Leaked, so that it works until the process is gone.
 class Logger {
  public:
-  Logger() : levels_(plain(kLog.read())) { out_.set_pattern("%v"); }
+  Logger() : levels_(kLog.read()) { out_.set_pattern("%v"); }
 
   bool shows(LogLevel level, std::string_view room) const { return level >= levels_.of(room); }
 
@@ -163,7 +97,7 @@ class Logger {
     out_.log(spdlog::details::log_msg("unisono", level, text));
   }
 
-  const Levels levels_;
+  const LogLevels levels_;
   const ForkGuard madeIn_;
   Mutex mutex_;
   LogSink sink_ UNISONO_GUARDED_BY(mutex_);

@@ -5,12 +5,11 @@
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
-
-#include "unisono/base/error.hpp"
 
 #include "base/cgroup.hpp"
 #include "base/str.hpp"
@@ -25,15 +24,23 @@ constexpr unsigned kNoExecSeal = 0x0008U;  // MFD_NOEXEC_SEAL of newer headers
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
+ErrorFacts lack(std::string_view subject, std::size_t bytes, std::string_view why) {
+  return {.reason = Reason::RESOURCE,
+          .what = str("no shared memory of ", formatBytes(bytes), " for ", subject, ": ", why),
+          .hint = "free memory or raise the limit of this process"};
+}
 [[noreturn]] void refuse(std::string_view subject, std::size_t bytes, std::string_view why) {
-  throw DistError(
-      {.reason = Reason::RESOURCE,
-       .what = str("no shared memory of ", formatBytes(bytes), " for ", subject, ": ", why),
-       .hint = "free memory or raise the limit of this process"});
+  throw SharedMemory::NoRoom(lack(subject, bytes, why));
 }
 
 std::string textOfErrno(int error) {
   return std::system_category().message(error);
+}
+
+/// A memfd is a file, too: making it longer would end the process (SIGXFSZ).
+std::uint64_t mostInOneFile() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
 }
 
 UniqueFd makeMemfd(std::size_t bytes, std::string_view subject) {
@@ -42,7 +49,7 @@ UniqueFd makeMemfd(std::size_t bytes, std::string_view subject) {
     fd = ::memfd_create("unisono", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   }
   if (fd < 0) {
-    refuse(subject, bytes, str("memfd_create: ", textOfErrno(errno)));
+    throw DistError(lack(subject, bytes, str("memfd_create: ", textOfErrno(errno))));
   }
   return UniqueFd(fd);
 }
@@ -51,6 +58,11 @@ UniqueFd makeMemfd(std::size_t bytes, std::string_view subject) {
 
 std::uint64_t SharedMemory::room() {
   const std::uint64_t left = memoryLeft();
+  return std::min({left - std::min(left, kMemoryReserve), roomToMap(), mostInOneFile()});
+}
+
+std::uint64_t SharedMemory::roomToMap() {
+  const std::uint64_t left = addressSpaceLeft();
   return left - std::min(left, kMemoryReserve);
 }
 

@@ -10,6 +10,8 @@
 #include <span>
 #include <string_view>
 
+#include "unisono/base/error.hpp"
+
 #include "base/fd.hpp"
 
 namespace unisono {
@@ -21,19 +23,27 @@ class SharedMemory {
 
   SharedMemory() = default;
 
+  /// Less is left to this process than was asked for (RESOURCE).
+  class NoRoom final : public DistError {
+   public:
+    using DistError::DistError;
+  };
+
   /// How many bytes create() can still give: what is left to this process, less a reserve.
   static std::uint64_t room();
+  /// The same of adopt(), for which the memory is there: only addresses may lack.
+  static std::uint64_t roomToMap();
 
   /// Whether the system does not let this process have any, whatever it is for.
   static bool isDenied() noexcept;
 
-  /// `bytes` zeroed bytes. Throws DistError (RESOURCE) when the system or the memory cgroup has no
-  /// room for them; `subject` names what it is for, as in "the rings of group 3".
+  /// `bytes` zeroed bytes. Throws NoRoom when the system, the memory cgroup or a limit of this
+  /// process has no room for them; `subject` names what it is for, as in "the rings of group 3".
   static SharedMemory create(std::size_t bytes, std::string_view subject,
                              Fork fork = Fork::LEFT_OUT);
 
   /// Maps what somebody else made. Throws DistError (PROTOCOL) unless it is sealed and exactly
-  /// `bytes` long.
+  /// `bytes` long, and NoRoom.
   static SharedMemory adopt(UniqueFd fd, std::size_t bytes, std::string_view subject,
                             Fork fork = Fork::LEFT_OUT);
 

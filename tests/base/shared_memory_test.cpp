@@ -3,12 +3,15 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
 
 #include "unisono/base/error.hpp"
 
 #include "store/expect.hpp"
+#include "support/support.hpp"
 
 namespace unisono {
 namespace {
@@ -64,6 +67,29 @@ TEST(SharedMemoryTest, RefusesWhatIsNotSealedOrOfAnotherSize) {
 TEST(SharedMemoryTest, SaysWhenThereIsNotEnough) {
   EXPECT_THAT(textOf<DistError>([] { SharedMemory::create(1UL << 50U, "a dream"); }),
               AllOf(HasSubstr("for a dream"), HasSubstr("[RESOURCE]")));
+}
+
+// A file that becomes too long would end the process, and a mapping without addresses fails late.
+TEST(SharedMemoryTest, RefusesWhatALimitOfTheProcessForbids) {
+  std::vector limits{RLIMIT_FSIZE};
+#ifndef UNISONO_SANITIZED  // they need addresses themselves
+  limits.push_back(RLIMIT_AS);
+#endif
+  for (const auto which : limits) {
+    EXPECT_EQ(test::runInChild([which] {
+                const rlimit limit{.rlim_cur = 4096, .rlim_max = 4096};
+                if (::setrlimit(which, &limit) != 0) {
+                  return false;
+                }
+                try {
+                  SharedMemory::create(8192, "a test");
+                } catch (const SharedMemory::NoRoom&) {
+                  return true;
+                }
+                return false;
+              }),
+              0);
+  }
 }
 
 TEST(SharedMemoryTest, AForkedChildHasOnlyWhatItMayHave) {

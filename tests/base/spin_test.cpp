@@ -56,6 +56,8 @@ TEST(SpinTest, HardlyEverLooksWhereNothingCame) {
   };
 
   EXPECT_LT(lookOften(false), 50);
+  while (!spin.until([] { return true; })) {  // also after strangers have used the cores
+  }
   EXPECT_GT(lookOften(true), 900) << "it never found out that it pays off again";
 }
 
@@ -67,6 +69,27 @@ TEST(SpinTest, CanBeSwitchedOff) {
   EXPECT_FALSE(spin.until([&] { return looks(); }));
 
   EXPECT_EQ(looks.count, 0);
+}
+
+TEST(SpinTest, SleepsAtOnceForAWhileWhereStrangersUseTheCores) {
+  const test::ScopedEnv asked("UNISONO_SPIN_US", "10000");
+  Spin spin(microseconds(0));
+  Looks looks;
+  const auto until = [](TimePoint when) {
+    while (systemClock().now() < when) {}
+  };
+  const TimePoint start = systemClock().now();
+  EXPECT_FALSE(spin.until([&] {
+    until(start + microseconds(2000));  // as if somebody else had the core
+    return looks();
+  }));
+  EXPECT_EQ(looks.count, 2) << "one more, after it knows";
+
+  looks = {.count = 0, .result = true};
+  while (!spin.until([&] { return looks(); })) {  // the while passes by itself
+  }
+  EXPECT_EQ(looks.count, 1);
+  EXPECT_GE(systemClock().now() - start, microseconds(20'000));
 }
 
 }  // namespace
