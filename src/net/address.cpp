@@ -70,7 +70,7 @@ std::optional<SocketAddress> SocketAddress::parse(std::string_view literal, std:
   if (literal.size() > 2 && literal.front() == '[' && literal.back() == ']') {
     literal = literal.substr(1, literal.size() - 2);
   }
-  if (literal.empty()) {
+  if (literal.empty() || literal.find('\0') != std::string_view::npos) {
     return std::nullopt;
   }
   // getaddrinfo rather than inet_pton, for the scope ids; with AI_NUMERICHOST it asks nobody.
@@ -139,6 +139,14 @@ bool SocketAddress::isLoopback() const noexcept {
   const in6_addr address = as<sockaddr_in6>(raw()).sin6_addr;
   return IN6_IS_ADDR_LOOPBACK(&address) ||
          (IN6_IS_ADDR_V4MAPPED(&address) && isLoopback4(mappedIpv4(address)));
+}
+
+bool SocketAddress::isLinkLocal() const noexcept {
+  if (family() == AF_INET) {
+    return ntohl(as<sockaddr_in>(raw()).sin_addr.s_addr) >> 16U == 0xA9FE;
+  }
+  const in6_addr address = as<sockaddr_in6>(raw()).sin6_addr;
+  return family() == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&address);
 }
 
 bool SocketAddress::isWildcard() const noexcept {
@@ -210,6 +218,9 @@ HostPort parseHostPort(std::string_view text) {
     host = host.substr(1, host.size() - 2);
   } else if (host.find(':') != std::string_view::npos) {
     refuseHostPort(text, "an IPv6 address needs brackets");
+  }
+  if (host.find_first_of("[]") != std::string_view::npos) {
+    refuseHostPort(text, "brackets stand only around the host");
   }
   if (host.empty()) {
     refuseHostPort(text, "the host is missing");

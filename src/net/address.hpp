@@ -37,6 +37,8 @@ class SocketAddress {
 
   /// 127/8, ::1 and 127/8 written as an IPv6 address.
   bool isLoopback() const noexcept;
+  /// 169.254/16 and fe80::/10: means something on one network only.
+  bool isLinkLocal() const noexcept;
   /// 0.0.0.0 and ::.
   bool isWildcard() const noexcept;
 

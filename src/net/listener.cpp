@@ -79,6 +79,9 @@ bool isAbsent(int error) noexcept {
     facts.hint =
         "start the server on that host, or set UNISONO_STORE_BIND=any to listen on all interfaces";
   }
+  if (facts.hint.empty()) {
+    facts.hint = "check the limits of this process (ulimit -n), or use another port";
+  }
   throw DistNetworkError(std::move(facts));
 }
 

@@ -18,7 +18,7 @@ namespace unisono {
 namespace {
 
 // All processes of a host connect to one of them at about the same time.
-constexpr int kBacklog = 4096;
+constexpr int kLocalBacklog = 4096;
 
 struct Address {
   sockaddr_un raw{};
@@ -206,7 +206,7 @@ LocalListener::LocalListener() : name_(str("unisono/", randomId())), fd_(makeSoc
   const Address address = abstractAddress(name_);
   const auto* raw = reinterpret_cast<const sockaddr*>(&address.raw);
   if (!fd_.valid() || ::bind(fd_.get(), raw, address.size) != 0 ||
-      ::listen(fd_.get(), kBacklog) != 0) {
+      ::listen(fd_.get(), kLocalBacklog) != 0) {
     throw DistError({.reason = Reason::RESOURCE,
                      .what = str("no local socket: ", std::system_category().message(errno)),
                      .hint = "raise the limit of open descriptors (ulimit -n)"});

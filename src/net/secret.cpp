@@ -1,5 +1,6 @@
 #include "net/secret.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <openssl/core_names.h>
@@ -8,6 +9,7 @@
 #include <openssl/kdf.h>
 #include <openssl/params.h>
 #include <openssl/rand.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -40,8 +42,9 @@ constexpr std::string_view kSalt = "unisono-v1";
 /// What a call of the library that cannot fail for reasons of ours has come to.
 void require(bool worked) {
   if (!worked) {
-    throw DistError(
-        {.reason = Reason::RESOURCE, .what = "OpenSSL's libcrypto refuses HMAC-SHA256"});
+    throw DistError({.reason = Reason::RESOURCE,
+                     .what = "OpenSSL's libcrypto refuses HMAC-SHA256",
+                     .hint = "see what its configuration allows: openssl list -mac-algorithms"});
   }
 }
 
@@ -56,7 +59,7 @@ const unsigned char* raw(std::string_view bytes) noexcept {
   return reinterpret_cast<const unsigned char*>(bytes.data());
 }
 
-std::string readSecretFile(const std::string& path) {
+Secret readSecretFile(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
   if (!fd.valid() || ::fstat(fd.get(), &status) != 0) {
@@ -69,36 +72,77 @@ std::string readSecretFile(const std::string& path) {
   if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     refuse(str("the secret file '", path, "' is open to others"), str("chmod 600 '", path, "'"));
   }
-  std::string content(kLongest + 1, '\0');
-  const ssize_t got = ::read(fd.get(), content.data(), content.size());
+  Secret content(kLongest + 1);
+  const ssize_t got = ::read(fd.get(), content.data(), kLongest + 1);
   if (got < 0) {
     refuse(str("the secret file '", path, "' cannot be read: ", errnoDetail(errno)),
            "correct UNISONO_AUTH_SECRET_FILE");
   }
-  content.resize(static_cast<std::size_t>(got));
-  while (!content.empty() && (content.back() == '\n' || content.back() == '\r')) {
-    content.pop_back();
-  }
+  const auto end =
+      std::string_view(content.data(), static_cast<std::size_t>(got)).find_last_not_of("\r\n");
+  content.shrink(end == std::string_view::npos ? 0 : end + 1);
   return content;
 }
 
-std::string longEnough(std::string secret, std::string_view source) {
-  if (secret.size() < kShortest || secret.size() > kLongest) {
-    refuse(
-        str(source, " holds ", secret.size(), " bytes; a secret has ", kShortest, " to ", kLongest),
-        "make one with: head -c 32 /dev/urandom | base64");
+Secret longEnough(Secret secret, std::string_view source) {
+  const std::size_t size = secret.view().size();
+  if (size < kShortest || size > kLongest) {
+    refuse(str(source, " holds ", size, " bytes; a secret has ", kShortest, " to ", kLongest),
+           "make one with: head -c 32 /dev/urandom | base64");
   }
   return secret;
 }
 
+std::size_t totalSize(std::initializer_list<std::string_view> parts) noexcept {
+  std::size_t size = 0;
+  for (const std::string_view part : parts) {
+    size += part.size();
+  }
+  return size;
+}
+
 }  // namespace
 
-std::optional<std::string> jobSecret() {
+Secret::Secret(std::size_t size) : size_(size), mapped_(std::max<std::size_t>(size, 1)) {
+  void* pages =
+      ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) {
+    throw DistError({.reason = Reason::RESOURCE,
+                     .what = str("there is no memory for a secret: ", errnoDetail(errno)),
+                     .hint = "free some, or raise the limits of this process (ulimit -v)"});
+  }
+  static_cast<void>(::madvise(pages, mapped_, MADV_DONTDUMP));  // where the kernel knows it
+  pages_ = static_cast<char*>(pages);
+}
+
+Secret::Secret(std::initializer_list<std::string_view> parts) : Secret(totalSize(parts)) {
+  char* at = pages_;
+  for (const std::string_view part : parts) {
+    at = std::copy(part.begin(), part.end(), at);
+  }
+}
+
+Secret::~Secret() {
+  if (pages_ != nullptr) {
+    shrink(0);
+    ::munmap(pages_, mapped_);
+  }
+}
+
+Secret::Secret(Secret&& other) noexcept
+    : pages_(std::exchange(other.pages_, nullptr)), size_(other.size_), mapped_(other.mapped_) {}
+
+void Secret::shrink(std::size_t size) noexcept {
+  OPENSSL_cleanse(pages_ + size, mapped_ - size);
+  size_ = size;
+}
+
+std::optional<Secret> jobSecret() {
   if (const std::string path = kSecretFile.value(); !path.empty()) {
     return longEnough(readSecretFile(path), str("the secret file '", path, "'"));
   }
-  if (std::string secret = kSecret.value(); !secret.empty()) {
-    return longEnough(std::move(secret), kSecret.name);
+  if (const std::string secret = kSecret.value(); !secret.empty()) {
+    return longEnough(Secret({secret}), kSecret.name);
   }
   return std::nullopt;
 }
@@ -150,6 +194,11 @@ Key authenticate(const Key& key, std::initializer_list<std::string_view> parts) 
 
 bool isSame(const Key& a, std::string_view b) noexcept {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+void wipe(std::string& bytes) noexcept {
+  OPENSSL_cleanse(bytes.data(), bytes.size());
+  bytes.clear();
 }
 
 std::string randomBytes(std::size_t count) {

@@ -18,6 +18,15 @@ SocketAddress numeric(std::string_view literal, std::uint16_t port = 29500) {
   return SocketAddress::parse(literal, port).value();
 }
 
+TEST(SocketAddressTest, KnowsWhatMeansSomethingOnOneNetworkOnly) {
+  for (const char* local : {"169.254.0.1", "fe80::1", "febf::1"}) {
+    EXPECT_TRUE(SocketAddress::parse(local, 1)->isLinkLocal()) << local;
+  }
+  for (const char* other : {"169.253.0.1", "10.0.0.1", "127.0.0.1", "fec0::1", "2001:db8::1"}) {
+    EXPECT_FALSE(SocketAddress::parse(other, 1)->isLinkLocal()) << other;
+  }
+}
+
 TEST(SocketAddressTest, PrintsNumbersAndNeverNames) {
   EXPECT_EQ(numeric("127.0.0.1").text(), "127.0.0.1:29500");
   EXPECT_EQ(numeric("10.1.2.3").text(), "10.1.2.3:29500");
@@ -118,6 +127,8 @@ TEST(HostPortTest, RefusesWhatIsAmbiguousOrIncomplete) {
   refuses("::1", "needs brackets");
   refuses("fe80::1%lo:29500", "needs brackets");
   refuses("[::1:29500", "bracket");
+  refuses("[[a]]:29500", "around the host");
+  refuses("a]:29500", "around the host");
   refuses(":29500", "host is missing");
   refuses("[]:29500", "host is missing");
   refuses("a:", "65535");

@@ -1,10 +1,15 @@
 #include "net/handshake.hpp"
 
+#include <array>
+#include <cstdlib>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/str.hpp"
 #include "store/expect.hpp"
+#include "support/forked.hpp"
 #include "support/support.hpp"
 
 namespace unisono {
@@ -55,10 +60,99 @@ TEST(SecretTest, ComesFromAFileThatOnlyItsOwnerReads) {
   std::ofstream(path) << "0123456789abcdef\n";
   const ScopedEnv file("UNISONO_AUTH_SECRET_FILE", path);
   ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
-  EXPECT_EQ(jobSecret(), "0123456789abcdef");
+  EXPECT_EQ(jobSecret()->view(), "0123456789abcdef");
   ASSERT_EQ(::chmod(path.c_str(), 0640), 0);
   EXPECT_THAT(textOf<UsageError>([] { static_cast<void>(jobSecret()); }),
               AllOf(HasSubstr("open to others"), HasSubstr("chmod 600"), HasSubstr("CONFIG")));
+}
+
+/// What the kernel says of the mapping that `address` is in: "rd wr mr mw me ac dd".
+std::string flagsOf(const char* address) {
+  std::ifstream maps("/proc/self/smaps");
+  bool isThere = false;
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2) {
+      const auto at = reinterpret_cast<std::uintptr_t>(address);
+      isThere = begin <= at && at < end;
+    } else if (isThere && line.starts_with("VmFlags:")) {
+      return line;
+    }
+  }
+  return "";
+}
+
+TEST(SecretTest, IsInNoCoreFile) {
+  const Secret secret({"known to ", "nobody"});
+  EXPECT_EQ(secret.view(), "known to nobody");
+  EXPECT_THAT(flagsOf(secret.view().data()), HasSubstr(" dd"));
+}
+
+TEST(SecretTest, IsWipedWhereItIsNotNeeded) {
+  Secret secret({"known to nobody"});
+  const std::string_view all = secret.view();
+  secret.shrink(5);
+  EXPECT_EQ(secret.view(), "known");
+  EXPECT_EQ(all, std::string("known").append(all.size() - 5, '\0'));
+}
+
+/// How often `text` is in the memory of process `pid`.
+std::size_t countIn(pid_t pid, const std::string& text) {
+  std::ifstream maps(str("/proc/", pid, "/maps"));
+  std::ifstream memory(str("/proc/", pid, "/mem"), std::ios::binary);
+  std::size_t count = 0;
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    char readable = '-';
+    constexpr std::uintptr_t kReserved = 1UL << 30U;  // what sanitizers map and hardly use
+    if (std::sscanf(line.c_str(), "%lx-%lx %c", &begin, &end, &readable) != 3 || readable != 'r' ||
+        end - begin > kReserved) {
+      continue;
+    }
+    std::string bytes(end - begin, '\0');
+    memory.clear();
+    memory.seekg(static_cast<std::streamoff>(begin));
+    memory.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    for (std::size_t at = bytes.find(text); at != std::string::npos;
+         at = bytes.find(text, at + 1)) {
+      ++count;
+    }
+  }
+  return count;
+}
+
+TEST(SecretTest, IsNowhereInAProcessThatHasMadeItsKeys) {
+  const TempDir folder;
+  const std::string path = folder.file("secret");
+  // Not by this process, whose memory the other one begins with.
+  ASSERT_EQ(std::system(str("umask 077; head -c 30 /dev/urandom | base64 > ", path).c_str()), 0);
+  const ScopedEnv file("UNISONO_AUTH_SECRET_FILE", path);
+  std::array<int, 2> ready{};
+  ASSERT_EQ(::pipe(ready.data()), 0);
+  std::string kept = "a word that stays";
+  const test::Forked other([&] {
+    std::optional<Secret> secret = jobSecret();
+    const HandshakeConnector connector(deriveKey(Secret({secret->view(), kId}).view(), "mesh"), kId,
+                                       kNote);
+    const HandshakeAcceptor acceptor(deriveKey(secret->view(), "store"), connector.hello());
+    secret.reset();
+    kept += " in the other";
+    ASSERT_EQ(::write(ready[1], "!", 1), 1);
+    ::pause();
+  });
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  std::string text;
+  std::ifstream(path) >> text;
+  ASSERT_EQ(text.size(), 40U);
+  EXPECT_EQ(countIn(other.pid(), text), 0U);
+  EXPECT_EQ(countIn(other.pid(), text.substr(20)), 0U);
+  EXPECT_GT(countIn(other.pid(), "a word that stays in the other"), 0U) << "what is there is found";
+  for (const int fd : ready) {
+    ::close(fd);
+  }
 }
 
 TEST(SecretTest, IsRefusedWhenItCannotBeReadOrIsShort) {
