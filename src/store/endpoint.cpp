@@ -17,7 +17,8 @@ namespace unisono {
 namespace {
 
 UNISONO_KNOB(std::string, kStore, "UNISONO_STORE", "",
-             "the store that the store commands use, as a URL such as tcp://127.0.0.1:29500");
+             "the store at which ranks meet, and that the store commands use, as a URL such as "
+             "tcp://127.0.0.1:29500");
 
 constexpr std::string_view kForms =
     "write tcp://host:port, tcp://host:port/prefix, file:///path or env://";

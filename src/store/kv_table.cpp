@@ -14,7 +14,7 @@ namespace unisono {
 namespace {
 
 // A value whose memory is not larger than this keeps it for the next one.
-constexpr std::size_t kKeepCapacity = 64;
+constexpr std::size_t kKeptValue = 64;
 
 /// A number as text, without memory from the heap.
 class Digits {
@@ -120,7 +120,7 @@ void KvTable::store(Node& node, std::string_view value) {
     entry.born = ++births_;
   }
   bytes_ += value.size();
-  if (entry.value && entry.value->capacity() <= kKeepCapacity) {
+  if (entry.value && entry.value->capacity() <= kKeptValue) {
     entry.value->assign(value);
   } else {
     entry.value.emplace(std::string(value));  // assigning would keep the memory of a long text
@@ -321,6 +321,10 @@ bool KvTable::allHaveValues(std::span<const std::string_view> keys) const {
                      [this](std::string_view key) { return find(key) != nullptr; });
 }
 
+bool KvTable::allThere(std::span<const std::string_view> keys, WaitFor what) const {
+  return what == WaitFor::VALUES ? allHaveValues(keys) : allPresent(keys);
+}
+
 std::vector<std::string_view> KvTable::keys() const {
   return {valued_.begin(), valued_.end()};
 }
@@ -379,7 +383,7 @@ std::size_t KvTable::queueLength(std::string_view name) const {
 
 Result<bool> KvTable::wait(WaitId id, std::span<const std::string_view> keys, WaitFor what) {
   cancelWait(id);
-  if (what == WaitFor::VALUES ? allHaveValues(keys) : allPresent(keys)) {
+  if (allThere(keys, what)) {
     return true;
   }
   std::vector<Node*> nodes;

@@ -81,6 +81,8 @@ class KvTable {
   std::int64_t removePrefix(std::string_view prefix);
   bool allPresent(std::span<const std::string_view> keys) const;
   bool allHaveValues(std::span<const std::string_view> keys) const;
+  /// Whether a wait for `keys` would end at once.
+  bool allThere(std::span<const std::string_view> keys, WaitFor what) const;
   std::size_t size() const noexcept { return valued_.size(); }
   /// The keys that have a value, in order.
   std::vector<std::string_view> keys() const;

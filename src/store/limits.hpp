@@ -34,6 +34,9 @@ struct StoreLimits {
 
   // What is about more keys than these is done so many at a time, others being served in between.
   std::size_t slice = 64;
+  // A wait for up to so many keys that are all there is answered at once: one look at each is
+  // cheaper than slices.
+  std::size_t look = 4096;
 };
 
 }  // namespace unisono

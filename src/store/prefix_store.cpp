@@ -105,6 +105,10 @@ bool PrefixStore::hasExtendedApi() const {
   return store_->hasExtendedApi();
 }
 
+std::string PrefixStore::serverHost() const {
+  return store_->serverHost();
+}
+
 std::shared_ptr<Store> PrefixStore::clone() {
   return std::make_shared<PrefixStore>(prefix_, store_->clone());
 }

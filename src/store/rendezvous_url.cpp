@@ -9,7 +9,7 @@
 namespace unisono {
 namespace {
 
-[[noreturn]] void refuse(std::string_view url, std::string_view why) {
+[[noreturn]] void refuseUrl(std::string_view url, std::string_view why) {
   throw UsageError({.reason = Reason::USAGE,
                     .what = str("the URL ", url, " is not usable: ", why),
                     .hint = "write tcp://host:port?rank=0&world_size=2, "
@@ -52,10 +52,10 @@ int parsePort(std::string_view url, std::string_view text) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, port);
   if (error == std::errc::invalid_argument || stop != end) {
-    refuse(url, str("the port '", text, "' is not a number"));
+    refuseUrl(url, str("the port '", text, "' is not a number"));
   }
   if (error != std::errc() || port < 0 || port > 65535) {
-    refuse(url, str("port must have value from 0 to 65535 but was ", text, "."));
+    refuseUrl(url, str("port must have value from 0 to 65535 but was ", text, "."));
   }
   return port;
 }
@@ -63,25 +63,25 @@ int parsePort(std::string_view url, std::string_view text) {
 /// "host:port", "[v6]:port", or either without the port.
 void parseAuthority(std::string_view text, std::string_view authority, RendezvousUrl& url) {
   if (authority.find('@') != std::string_view::npos) {
-    refuse(text, "a user name has no meaning here");
+    refuseUrl(text, "a user name has no meaning here");
   }
   std::string_view port;
   if (authority.starts_with('[')) {
     std::string_view host = authority.substr(1);
     const std::size_t end = host.find(']');
     if (end == std::string_view::npos) {
-      refuse(text, "the bracket around the address is not closed");
+      refuseUrl(text, "the bracket around the address is not closed");
     }
     port = host.substr(end + 1);
     if (!port.empty() && !port.starts_with(':')) {
-      refuse(text, "there is something between the address and the port");
+      refuseUrl(text, "there is something between the address and the port");
     }
     port.remove_prefix(port.empty() ? 0 : 1);
     url.host = decoded(host.substr(0, end));
   } else {
     port = splitOff(authority, ':');
     if (port.find(':') != std::string_view::npos) {
-      refuse(text, "an IPv6 address must be in brackets, as in tcp://[::1]:29500");
+      refuseUrl(text, "an IPv6 address must be in brackets, as in tcp://[::1]:29500");
     }
     url.host = decoded(authority);
   }
@@ -98,11 +98,11 @@ void parseQuery(std::string_view text, std::string_view query, RendezvousUrl& ur
       continue;
     }
     if (name.find('=') == std::string_view::npos) {
-      refuse(text, str("the parameter '", name, "' has no value"));
+      refuseUrl(text, str("the parameter '", name, "' has no value"));
     }
     const std::string_view value = splitOff(name, '=');
     if (!url.query.emplace(decoded(name), decoded(value)).second) {
-      refuse(text, str("the parameter '", name, "' is given twice"));
+      refuseUrl(text, str("the parameter '", name, "' is given twice"));
     }
   }
 }
@@ -120,7 +120,7 @@ std::string lowered(std::string_view text) {
 RendezvousUrl parseRendezvousUrl(std::string_view text) {
   const std::size_t schemeEnd = text.find("://");
   if (schemeEnd == std::string_view::npos || schemeEnd == 0) {
-    refuse(text, "it does not begin with a scheme such as tcp://");
+    refuseUrl(text, "it does not begin with a scheme such as tcp://");
   }
   RendezvousUrl url;
   url.scheme = lowered(text.substr(0, schemeEnd));  // written in any case, as in all URLs

@@ -7,6 +7,7 @@
 #include "base/bytes.hpp"
 #include "base/env.hpp"
 #include "store/common.hpp"
+#include "store/one_deadline.hpp"
 
 namespace unisono {
 namespace {
@@ -25,27 +26,15 @@ UNISONO_KNOB(
 // Until when the thread is in a call that is made of others; null when it is in none.
 thread_local const Deadline* callEnds = nullptr;
 
-/// Gives the calls that one call is made of a deadline in common: while it lives, timeout() tells
-/// this thread no more than is left. Others may be using the same store, so its timeout stays.
-class OneDeadline {
- public:
-  explicit OneDeadline(Milliseconds timeout)
-      : deadline_(Deadline::after(timeout)), outer_(callEnds) {
-    callEnds = outer_ != nullptr && *outer_ < deadline_ ? outer_ : &deadline_;
-  }
-  ~OneDeadline() { callEnds = outer_; }
-  OneDeadline(const OneDeadline&) = delete;
-  OneDeadline& operator=(const OneDeadline&) = delete;
-
-  bool expired() const noexcept { return deadline_.expired(); }
-  Milliseconds remaining() const noexcept { return deadline_.remaining(); }
-
- private:
-  const Deadline deadline_;
-  const Deadline* const outer_;
-};
-
 }  // namespace
+
+OneDeadline::OneDeadline(Deadline deadline) noexcept : deadline_(deadline), outer_(callEnds) {
+  callEnds = outer_ != nullptr && *outer_ < deadline_ ? outer_ : &deadline_;
+}
+
+OneDeadline::~OneDeadline() {
+  callEnds = outer_;
+}
 
 Milliseconds checkedTimeout(Milliseconds timeout) {
   UNISONO_CHECK(timeout.count() >= 0, "a store timeout must not be negative, but is ",
@@ -137,6 +126,7 @@ void Store::append(std::string_view key, BytesView value) {
       throw DistStoreError({.reason = Reason::TIMEOUT,
                             .what = str("append timeout after ", limit.count(),
                                         "ms: others kept changing key ", key),
+                            .hint = "append to keys of your own, or raise the timeout",
                             .op = "append"});
     }
     // For a key that was deleted meanwhile compareSet returns `expected`: start from nothing.

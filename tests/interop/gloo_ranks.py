@@ -61,6 +61,30 @@ def joined_through_a_file(seat: Seat) -> dict[str, object]:
     return _communicate(seat)
 
 
+def joined_beside_rpc(seat: Seat) -> dict[str, object]:
+    """A group and PyTorch's RPC through one file, or one address; RPC outlives the group."""
+    import torch
+    import torch.distributed.rpc as rpc
+
+    os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "True"  # no rank starts a server
+    os.environ["TP_SOCKET_IFNAME"] = "lo"
+    url = f"file://{seat.path}" if seat.path else f"tcp://127.0.0.1:{seat.port}"
+    _init(init_method=url, rank=seat.rank, world_size=seat.world_size)
+    rpc.init_rpc(
+        f"worker{seat.rank}",
+        rank=seat.rank,
+        world_size=seat.world_size,
+        rpc_backend_options=rpc.TensorPipeRpcBackendOptions(
+            init_method=url, rpc_timeout=TIMEOUT.total_seconds()
+        ),
+    )
+    results = _communicate(seat)  # and destroys the group
+    neighbour = f"worker{(seat.rank + 1) % seat.world_size}"
+    sums = rpc.rpc_sync(neighbour, torch.add, args=(torch.ones(2), seat.rank))
+    rpc.shutdown()
+    return {**results, "sums": sums.tolist()}
+
+
 WAYS: dict[str, Callable[[Seat], dict[str, object]]] = {
     "store": joined_through_a_store,
     "prefix": joined_through_a_prefix,

@@ -10,7 +10,13 @@ import pytest
 
 from tests.interop.conftest import OUR_SERVERS, Server, World
 from tests.interop.driver import torch_processes
-from tests.interop.gloo_ranks import WAYS, Seat, joined_through_a_file, met_by_rendezvous
+from tests.interop.gloo_ranks import (
+    WAYS,
+    Seat,
+    joined_beside_rpc,
+    joined_through_a_file,
+    met_by_rendezvous,
+)
 
 RANKS = 4
 # Forming a group takes a second; a rank that waits for another gives up after 30.
@@ -62,6 +68,29 @@ def test_a_group_forms_over_a_file_that_is_ours_first(world: World, tmp_path: Pa
     ours.set("k", "v")
 
     check_results(run_ranks(joined_through_a_file, path=path))
+
+    assert ours.get("k") == b"v"
+
+
+def check_calls(results: list[dict[str, object]]) -> None:
+    """What each rank was answered by RPC, when its group had gone; and what the group did."""
+    for rank, result in enumerate(results):
+        assert result.pop("sums") == [1.0 + rank, 1.0 + rank]
+    check_results(results)
+
+
+@pytest.mark.parametrize("server", OUR_SERVERS, indirect=True)
+def test_a_group_and_rpc_share_the_address_of_our_server(server: Server) -> None:
+    check_calls(run_ranks(joined_beside_rpc, server.port))
+
+
+def test_a_group_and_rpc_share_a_file_that_is_ours_first(world: World, tmp_path: Path) -> None:
+    """The file stays when the group is destroyed: RPC goes on with it, and so do we."""
+    path = tmp_path / "store"
+    ours = world.peer("unisono").file(path)
+    ours.set("k", "v")
+
+    check_calls(run_ranks(joined_beside_rpc, path=path))
 
     assert ours.get("k") == b"v"
 

@@ -77,7 +77,7 @@ class Presence {
       if (mayMake(event)) {
         traces.makers.push_back(window);
       }
-      if (event.op == Op::DELETE && !(event.known && event.result == 0)) {
+      if (mayRemove(event)) {
         traces.removers.push_back(window);
       }
       const std::optional<bool> left = event.known ? leaves(event, key) : std::nullopt;
@@ -101,6 +101,10 @@ class Presence {
     }
   }
 
+  static bool mayRemove(const Event& event) {
+    return event.op == Op::CLEAR || (event.op == Op::DELETE && !(event.known && event.result == 0));
+  }
+
   /// Whether `key` was there after the call, if its answer says so.
   static std::optional<bool> leaves(const Event& event, const std::string& key) {
     switch (event.op) {
@@ -111,6 +115,7 @@ class Presence {
       case Op::GET:
         return true;
       case Op::DELETE:
+      case Op::CLEAR:
         return false;
       case Op::COMPARE_SET:
         return foundOrStored(event) ? std::optional(true) : std::nullopt;

@@ -19,6 +19,7 @@ enum class Op : std::uint8_t {
   CHECK,        // whether all `keys` existed
   WAIT,         // the same: whether it ended, at a moment when they did, or not when it came
   DELETE,       // whether keys[0] was there
+  CLEAR,        // keys[0] is there no longer, and nobody was told whether it was
   APPEND,
   PUSH,
   POP,      // the element that came back, or nothing: the queue was empty

@@ -133,6 +133,9 @@ bool step(State& state, const Event& event) {
       const bool was = state.values.erase(event.keys[0]) > 0;
       return !event.known || (event.result != 0) == was;
     }
+    case Op::CLEAR:
+      state.values.erase(event.keys[0]);
+      return true;
     case Op::APPEND:
       state.values[event.keys[0]] += event.values[0];
       return true;
@@ -223,6 +226,8 @@ std::string_view nameOf(Op op) {
       return "wait";
     case Op::DELETE:
       return "delete";
+    case Op::CLEAR:
+      return "clear";
     case Op::APPEND:
       return "append";
     case Op::PUSH:

@@ -12,6 +12,7 @@
 namespace unisono::simulation {
 
 using Micros = std::int64_t;
+constexpr Micros kMilli = 1000;
 
 class Agenda {
  public:

@@ -14,7 +14,6 @@ using tcp::Query;
 using tcp::RequestWriter;
 using tcp::Verdict;
 
-constexpr Micros kMilli = 1000;
 constexpr Micros kWayTime = 5'000 * kMilli;  // for delays and pauses on top of a timeout
 
 }  // namespace
@@ -57,6 +56,32 @@ void Client::think() {
   });
 }
 
+/// Those that a call of `kind` is about.
+std::vector<std::string> Client::keysFor(const Kind& kind) {
+  if (kind.keys == 0) {
+    return allKeys();
+  }
+  if (kind.op == Op::CLEAR) {
+    static const std::vector<std::string> kTexts = {"/k0", "/k1", "/k2"};
+    static const std::vector<std::string> kNumbers = {"/n0", "/n1"};
+    const std::uint64_t which = world_.below(8);
+    return which == 0 ? allKeys() : which < 4 ? kNumbers : kTexts;
+  }
+  if (kind.keys == 2) {
+    std::vector<std::string> keys = {"/k0", "/k1"};
+    // A list may name a key several times; in slices this makes a difference.
+    const std::size_t size = kind.op == Op::SET ? 2 : 2 + world_.below(7);
+    while (keys.size() < size) {
+      keys.push_back(keys[keys.size() - 2]);
+    }
+    return keys;
+  }
+  return {isQueueOp(kind.op)      ? key("q", 2)
+          : kind.op == Op::ADD    ? key("n", 2)
+          : kind.op == Op::ARRIVE ? key("b", 3)
+                                  : key("k", 3)};
+}
+
 std::string Client::key(const char* kind, std::uint64_t count) {
   return str("/", kind, world_.below(count));
 }
@@ -71,15 +96,7 @@ Call Client::plan() {
   Event& event = call.event;
   event.client = number_;
   event.op = kind.op;
-  event.keys = {isQueueOp(kind.op)      ? key("q", 2)
-                : kind.op == Op::ADD    ? key("n", 2)
-                : kind.op == Op::ARRIVE ? key("b", 3)
-                                        : key("k", 3)};
-  if (kind.keys == 2) {
-    event.keys = {"/k0", "/k1"};
-  } else if (kind.keys == 0) {
-    event.keys = allKeys();
-  }
+  event.keys = keysFor(kind);
   const auto newValue = [&] { return str("<", number_, ".", ++values_, ">"); };
   if (kind.op == Op::SET || kind.op == Op::APPEND || kind.op == Op::PUSH) {
     for (std::size_t i = 0; i < kind.keys; ++i) {
@@ -112,7 +129,7 @@ void Client::ask() {
   call_->event.start = world_.agenda().now();
   state_ = State::CALLING;
   const std::uint64_t number = ++callNumber_;
-  send(encode(*call_));
+  send(encode(world_.understood(*call_)));
   if (isSilent(*call_)) {
     unsettled_.push_back(history_->size());
     history_->push_back(call_->event);  // known once a reply has come after it
@@ -179,6 +196,13 @@ bool Client::readReply() {
   if (!canceled && !decode(reader, call)) {
     return false;
   }
+  if (call.event.op == Op::CLEAR &&
+      (call.event.result < 0 ||
+       call.event.result > static_cast<std::int64_t>(call.event.keys.size()))) {
+    world_.violate(
+        str("client ", number_, " was told ", call.event.result, " by ", describe(call.event)));
+    return false;
+  }
   // An answer that crossed the cancellation is followed by its confirmation.
   if (state_ == State::CANCELING && !canceled &&
       reader.number<std::uint8_t>() != std::optional(tcp::kWaitCanceled)) {
@@ -202,8 +226,10 @@ void Client::finish(bool canceled) {
     (*history_)[i].end = now;
   }
   unsettled_.clear();
-  const std::vector<Event> said = facts(*call_, canceled, now);
-  history_->insert(history_->end(), said.begin(), said.end());
+  if (!canceled || !world_.beginsInSlices(*call_)) {  // else nobody may have looked at it yet
+    const std::vector<Event> said = facts(*call_, canceled, now);
+    history_->insert(history_->end(), said.begin(), said.end());
+  }
   if (call_->then && !canceled) {
     continueCall();
     return;
@@ -231,7 +257,8 @@ void Client::crash() {
 /// Nobody knows whether it was done.
 void Client::loseCall() {
   if (call_ && !call_->then) {
-    history_->push_back(call_->event);
+    const std::vector<Event> parts = apart(call_->event);
+    history_->insert(history_->end(), parts.begin(), parts.end());
   }
   call_.reset();
   unsettled_.clear();

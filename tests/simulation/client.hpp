@@ -19,12 +19,16 @@ class World;
 /// Something that is wrong with a server, for a test of the tests. All but one may be empty.
 struct Fault {
   std::string name;
+  /// A client asks; the server takes it for what this makes of `call`.
+  std::function<void(World&, Call* call)> onRequest = {};
   /// The request of `call` has been carried out.
   std::function<void(World&, const Call&)> afterRequest = {};
   /// A reply to `call` is on its way; false keeps it.
   std::function<bool(World&, const Call&, std::string* bytes)> onReply = {};
   /// The server has stood still, and goes on with what has arrived on a connection.
   std::function<void(World&, std::string* bytes)> afterPause = {};
+  /// The server is to go on with requests about many keys; false when it forgets to.
+  std::function<bool(World&)> onWork = {};
   /// The server has died; false keeps it from a client.
   std::function<bool(World&)> onDeath = {};
   /// Another server has taken its place.
@@ -70,6 +74,7 @@ class Client {
   void ask();
   void loseCall();
   void comeBack();
+  std::vector<std::string> keysFor(const Kind& kind);
   std::string key(const char* kind, std::uint64_t count);
 
   World& world_;

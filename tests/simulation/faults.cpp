@@ -27,6 +27,16 @@ Fault afterSome(std::string name, Op op, std::function<RequestWriter(const Call&
           }};
 }
 
+/// Some requests of `op` are misunderstood.
+Fault forSome(std::string name, Op op, std::function<void(Call*)> change) {
+  return {.name = std::move(name),
+          .onRequest = [op, change = std::move(change)](World& world, Call* call) {
+            if (call->event.op == op && strikes(world)) {
+              change(call);
+            }
+          }};
+}
+
 /// Some replies that satisfy `which` are changed by `change`; false keeps them.
 Fault onSome(std::string name, std::function<bool(const Call&)> which,
              std::function<bool(std::string*)> change) {
@@ -130,6 +140,20 @@ std::vector<Fault> faultsOfStockReplies() {
   };
 }
 
+/// What goes wrong with requests about many keys.
+std::vector<Fault> faultsOfMany() {
+  return {
+      {.name = "ManyKeysAreBegunWithAndForgotten",
+       .onWork = [](World& world) { return world.life() % 2 == 1; }},
+      forSome("AWaitLooksAtItsFirstKeyOnly", Op::CHECK,
+              [](Call* call) { call->event.keys.resize(1); }),
+      forSome("ARemovalGoesTooFar", Op::CLEAR, [](Call* call) { call->event.keys = allKeys(); }),
+      forSome("ARemovalStopsEarly", Op::CLEAR, [](Call* call) { call->event.keys.resize(1); }),
+      afterSome("ARemovalBringsBack", Op::CLEAR,
+                [](const Call& call) { return setTo(call.event.keys[0], "7"); }),
+  };
+}
+
 /// What goes wrong when the server stands still, dies and comes back.
 std::vector<Fault> faultsOfLives() {
   return {
@@ -194,8 +218,8 @@ std::vector<Fault> faultsOfReplies() {
 const std::vector<Fault>& plantedFaults() {
   static const std::vector<Fault> all = [] {
     std::vector<Fault> faults;
-    for (const auto& some :
-         {faultsOfTheStore(), faultsOfReplies(), faultsOfStockReplies(), faultsOfLives()}) {
+    for (const auto& some : {faultsOfTheStore(), faultsOfReplies(), faultsOfStockReplies(),
+                             faultsOfMany(), faultsOfLives()}) {
       faults.insert(faults.end(), some.begin(), some.end());
     }
     return faults;

@@ -15,6 +15,7 @@ TEST(SimulationTest, KeepsAllPromisesForManySeeds) {
   std::size_t pauses = 0;
   std::size_t deaths = 0;
   std::size_t lost = 0;
+  std::size_t slices = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     const Report report = World({.seed = seed}).run();
     ASSERT_EQ(report.violation, "");
@@ -25,6 +26,7 @@ TEST(SimulationTest, KeepsAllPromisesForManySeeds) {
     pauses += report.pauses;
     deaths += report.deaths;
     lost += report.lost;
+    slices += report.slices;
   }
 
   // It would prove little if little had happened.
@@ -34,6 +36,7 @@ TEST(SimulationTest, KeepsAllPromisesForManySeeds) {
   EXPECT_GT(pauses, kSeeds * 5);
   EXPECT_GT(deaths, kSeeds / 2);
   EXPECT_GT(lost, kSeeds / 2);
+  EXPECT_GT(slices, kSeeds * 10);
 }
 
 TEST(SimulationTest, GoesTheSameWayForTheSameSeed) {

@@ -29,6 +29,7 @@ void add(unisono::simulation::Report& total, const unisono::simulation::Report& 
   total.pauses += report.pauses;
   total.deaths += report.deaths;
   total.lost += report.lost;
+  total.slices += report.slices;
   total.undecided += report.undecided;
 }
 
@@ -71,17 +72,18 @@ int main(int count, char** arguments) {
   }
   const double seconds = std::chrono::duration<double>(systemClock().now() - start).count();
   const auto played = static_cast<double>(settings.seed - from);
-  std::printf(json ? R"({"schema":"unisono-store-simulation/1","from":%ju,"seeds":%ju,)"
-                     R"("calls":%zu,"canceled":%zu,"cuts":%zu,"pauses":%zu,"server_deaths":%zu,)"
-                     R"("calls_lost":%zu,"undecided":%zu,"violations":%d,)"
-                     R"("seeds_per_minute":%.0f})"
-                     "\n"
-                   : "from seed %ju: %ju seeds, %zu calls, %zu canceled waits, %zu cuts, "
-                     "%zu pauses, %zu deaths of the server, %zu calls lost, %zu undecided, %d "
-                     "violations; %.0f seeds a minute\n",
-              std::uintmax_t{from}, std::uintmax_t{settings.seed - from}, total.calls,
-              total.canceled, total.cuts, total.pauses, total.deaths, total.lost, total.undecided,
-              total.violation.empty() ? 0 : 1, played * 60 / seconds);
+  std::printf(
+      json ? R"({"schema":"unisono-store-simulation/1","from":%ju,"seeds":%ju,)"
+             R"("calls":%zu,"canceled":%zu,"cuts":%zu,"pauses":%zu,"server_deaths":%zu,)"
+             R"("calls_lost":%zu,"slices":%zu,"undecided":%zu,"violations":%d,)"
+             R"("seeds_per_minute":%.0f})"
+             "\n"
+           : "from seed %ju: %ju seeds, %zu calls, %zu canceled waits, %zu cuts, "
+             "%zu pauses, %zu deaths of the server, %zu calls lost, %zu slices, %zu undecided, %d "
+             "violations; %.0f seeds a minute\n",
+      std::uintmax_t{from}, std::uintmax_t{settings.seed - from}, total.calls, total.canceled,
+      total.cuts, total.pauses, total.deaths, total.lost, total.slices, total.undecided,
+      total.violation.empty() ? 0 : 1, played * 60 / seconds);
   if (!total.violation.empty()) {
     static_cast<void>(std::fprintf(stderr, "store_simulation: %s\n", total.violation.c_str()));
     return 1;

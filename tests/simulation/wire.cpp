@@ -27,6 +27,7 @@ const std::vector<Kind>& kinds() {
       {Op::CHECK, Query::WAIT, true, true, 2},
       {Op::CHECK, Query::WAIT, false, true, 1},
       {Op::DELETE, Query::DELETE_KEY, false, false, 1},
+      {Op::CLEAR, Query::DELETE_PREFIX, true, false, 1},
       {Op::APPEND, Query::APPEND, true, false, 1},
       {Op::APPEND, Query::APPEND, false, false, 1},
       {Op::PUSH, Query::QUEUE_PUSH, true, false, 1},
@@ -56,6 +57,18 @@ std::size_t valuesOf(Op op, std::size_t keys) {
          : op == Op::APPEND || op == Op::PUSH ? 1
                                               : 0;
 }
+
+namespace {
+
+/// What all keys begin with, which are in order.
+std::string_view prefixOf(const std::vector<std::string>& keys) {
+  const std::string& first = keys.front();
+  const std::string& last = keys.back();
+  const auto end = std::mismatch(first.begin(), first.end(), last.begin(), last.end()).first;
+  return std::string_view(first).substr(0, static_cast<std::size_t>(end - first.begin()));
+}
+
+}  // namespace
 
 bool isSilent(const Call& call) {
   switch (call.query) {
@@ -87,6 +100,8 @@ RequestWriter encode(const Call& call) {
     case Query::ADD:
     case Query::BARRIER:
       return request.blob(event.keys[0]).i64(event.number);
+    case Query::DELETE_PREFIX:
+      return request.blob(prefixOf(event.keys));
     case Query::NUM_KEYS:
     case Query::LIST_KEYS:
       return request;
@@ -120,9 +135,10 @@ bool decode(ByteReader& reader, Call& call) {
     case Query::QUEUE_POP:
       return call.answered ? text() : number() && (event.result == 0 || text());
     case Query::MULTI_GET:
-      return text() && text();
+      return std::all_of(event.keys.begin(), event.keys.end(), [&](const auto&) { return text(); });
     case Query::ADD:
     case Query::DELETE_KEY:
+    case Query::DELETE_PREFIX:
     case Query::QUEUE_LEN:
     case Query::NUM_KEYS:
       return number();
@@ -178,6 +194,20 @@ std::vector<Event> factsOfGivingUp(Event event) {
 
 }  // namespace
 
+std::vector<Event> apart(const Event& event) {
+  if (event.op != Op::CLEAR) {
+    return {event};
+  }
+  constexpr int kOfSomebodyElse = 1000;  // calls of one client would happen in their order
+  std::vector<Event> all;
+  for (std::size_t i = 0; i < event.keys.size(); ++i) {
+    Event& one = all.emplace_back(event);
+    one.keys = {event.keys[i]};
+    one.client += kOfSomebodyElse * static_cast<int>(i + 1);
+  }
+  return all;
+}
+
 std::vector<Event> facts(const Call& call, bool canceled, std::int64_t end) {
   Event event = call.event;
   event.known = true;
@@ -191,6 +221,8 @@ std::vector<Event> facts(const Call& call, bool canceled, std::int64_t end) {
       reached.op = Op::REACHED;
       return {event, reached};
     }
+    case Op::CLEAR:
+      return apart(event);
     case Op::COUNT:
       event.number = event.result;
       return {event};

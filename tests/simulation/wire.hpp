@@ -46,6 +46,9 @@ tcp::RequestWriter encode(const Call& call);
 /// What follows "done", or the whole reply of a stock request; false when it is not complete.
 bool decode(ByteReader& reader, Call& call);
 
+/// The same about one key after the other, where it happens to each at a moment of its own.
+std::vector<linear::Event> apart(const linear::Event& event);
+
 /// What the answer to a call says, or that it was canceled.
 std::vector<linear::Event> facts(const Call& call, bool canceled, std::int64_t end);
 

@@ -1,6 +1,7 @@
 #include "simulation/world.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "base/str.hpp"
 
@@ -10,9 +11,18 @@ namespace {
 using tcp::ConnectionId;
 using tcp::Query;
 
-constexpr Micros kMilli = 1000;
 constexpr Micros kTick = 100 * kMilli;
 constexpr Micros kLongest = 600'000 * kMilli;
+
+/// In which slices requests about many keys are carried out, and how many keys are looked at first.
+StoreLimits limitsFor(SeededRng& rng) {
+  constexpr std::array<std::size_t, 3> kSlices = {1, 2, 64};
+  constexpr std::array<std::size_t, 3> kLooks = {0, 4, 4096};
+  StoreLimits limits;
+  limits.slice = kSlices[rng.next() % kSlices.size()];
+  limits.look = kLooks[rng.next() % kLooks.size()];
+  return limits;
+}
 
 }  // namespace
 
@@ -20,7 +30,8 @@ World::World(const Settings& settings)
     : settings_(settings),
       rng_(settings.seed),
       clientsCrash_(below(4) != 0),
-      core_(std::make_unique<tcp::StoreCore>()) {
+      limits_(limitsFor(rng_)),
+      core_(std::make_unique<tcp::StoreCore>(limits_)) {
   for (int i = 0; i < settings.clients; ++i) {
     clients_.push_back(std::make_unique<Client>(*this, i, settings.callsEach));
   }
@@ -104,11 +115,46 @@ void World::serve(ConnectionId id) {
   checkWaits();
 }
 
+bool World::beginsInSlices(const Call& call) const {
+  return call.event.keys.size() > std::max(limits_.slice, limits_.look);
+}
+
+Call World::understood(Call call) {
+  if (settings_.fault != nullptr && settings_.fault->onRequest) {
+    settings_.fault->onRequest(*this, &call);
+  }
+  return call;
+}
+
 /// Sends what the core has to say; sometimes only a part of it at a time.
 void World::pump() {
   for (const ConnectionId id : core_->takeTouched()) {
     flush(id);
   }
+  planWork();
+}
+
+/// What is carried out in slices goes on a little later; sometimes much, as in a server that has
+/// others to serve first.
+void World::planWork() {
+  if (!workPlanned_ && core_->table().anyWork()) {
+    workPlanned_ = true;
+    const std::uint64_t most = below(4) == 0 ? 10'000 : 300;
+    agenda_.after(static_cast<Micros>(below(most)), [this] { work(); });
+  }
+}
+
+void World::work() {
+  workPlanned_ = false;
+  const bool forgets =
+      settings_.fault != nullptr && settings_.fault->onWork && !settings_.fault->onWork(*this);
+  if (agenda_.now() < pausedUntil_ || forgets) {
+    return;
+  }
+  ++report_.slices;
+  core_->work(agenda_.timePoint());
+  pump();
+  checkWaits();
 }
 
 void World::flush(ConnectionId id) {
@@ -209,6 +255,7 @@ void World::goOn() {
     return;  // it was stopped again
   }
   turns_.clear();
+  planWork();
   for (const ConnectionId id : connections()) {
     const auto found = links_.find(id);
     if (found != links_.end() && settings_.fault != nullptr && settings_.fault->afterPause) {
@@ -226,9 +273,10 @@ void World::die() {
   }
   ++report_.deaths;
   lookAround();
-  core_ = std::make_unique<tcp::StoreCore>();
+  core_ = std::make_unique<tcp::StoreCore>(limits_);
   isUp_ = false;
   pausedUntil_ = 0;
+  workSince_.reset();
   turns_.clear();
   for (const ConnectionId id : connections()) {
     Link& link = links_.at(id);
@@ -296,6 +344,7 @@ Report World::run() {
   if (report_.violation.empty()) {
     checkForgotten();
     lookAround();
+    checkCleared();
   }
   checkAnswers();
   return report_;

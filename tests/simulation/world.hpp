@@ -3,15 +3,17 @@
 // Bytes travel in pieces of any size with any delay, but in order; connections are cut between any
 // two of them, clients go away in the middle of a call and come back, the server stands still for a
 // while, or dies and another one takes its place, who knows nothing. The same seed gives the same
-// run; in every fourth no client crashes, so that each of its calls has to end. What must hold all
-// the time:
+// run; in every fourth no client crashes, so that each of its calls has to end. What is about more
+// than one or two keys is carried out in slices in two of three, and others' requests come between
+// them. What must hold all the time:
 //
 //   - nobody waits for something that is there (no wake-up is lost); but of stock clients that wait
-//     for one queue, one after the other is woken;
+//     for one queue, one after the other is woken, and who waits for many keys may have to wait
+//     until the server has looked at them all;
 //   - every call ends by its deadline, and a little for the way, also when its server dies;
 //   - what clients were told by one server can be put in order (tests/linear), beginning with
 //     nothing;
-//   - when all have gone, the server has forgotten them.
+//   - when all have gone, the server has forgotten them; and when all keys have, every name.
 #pragma once
 
 #include <map>
@@ -48,6 +50,7 @@ struct Report {
   std::size_t pauses = 0;
   std::size_t deaths = 0;
   std::size_t lost = 0;       // calls whose server died
+  std::size_t slices = 0;     // turns in which the server went on with requests about many keys
   std::size_t undecided = 0;  // whether the answers can be put in order
 };
 
@@ -70,6 +73,10 @@ class World {
   void noteCanceled() { ++report_.canceled; }
   void noteLost() { ++report_.lost; }
   void violate(const std::string& what);
+  /// Whether the server puts off looking at the keys of `call`.
+  bool beginsInSlices(const Call& call) const;
+  /// What the server takes `call` for.
+  Call understood(Call call);
 
   // For planted faults: does something to the store behind everybody's back.
   void meddle(const tcp::RequestWriter& request);
@@ -94,6 +101,8 @@ class World {
   void arriveAtServer(tcp::ConnectionId id, const std::string& piece);
   void serve(tcp::ConnectionId id);
   void pump();
+  void planWork();
+  void work();
   void flush(tcp::ConnectionId id);
   void closeAtServer(tcp::ConnectionId id);
   void disturb();
@@ -105,10 +114,12 @@ class World {
 
   // What must hold (world_checks.cpp).
   void checkWaits();
+  void checkWork();
   bool isThere(const Call& call) const;
   void checkTurns(const std::map<std::string, std::set<const Client*>>& waiting);
   void lookAround();
   void checkForgotten();
+  void checkCleared();
   void checkAnswers();
   void trace(std::string_view what);
   Micros delay();
@@ -116,6 +127,7 @@ class World {
   const Settings settings_;
   SeededRng rng_;
   const bool clientsCrash_;  // whoever never crashes has to see each of its calls end
+  const StoreLimits limits_;
   Agenda agenda_;
   std::unique_ptr<tcp::StoreCore> core_;
   bool isUp_ = true;
@@ -124,6 +136,8 @@ class World {
   std::map<tcp::ConnectionId, Link> links_;
   std::vector<std::unique_ptr<Client>> clients_;
   Micros pausedUntil_ = 0;
+  bool workPlanned_ = false;
+  std::optional<Micros> workSince_;  // since when the server has had something to go on with
   /// Stock clients that wait for a queue that holds something, and since when they are the same.
   struct Turn {
     std::set<const Client*> who;

@@ -14,11 +14,13 @@ using linear::Event;
 using linear::Op;
 using tcp::Query;
 
-constexpr Micros kMilli = 1000;
 // A client that was woken for a queue has 100 ms to take something; whether it has is looked at
 // every 100 ms. Each of the others may be woken in vain before: it has gone, or has given up, and
 // the server does not know yet.
 constexpr Micros kTurn = 600 * kMilli;
+// There is always an end to what is carried out in slices, since clients think longer than they
+// take; but the server may stand still meanwhile, several times.
+constexpr Micros kWork = 1'500 * kMilli;
 
 }  // namespace
 
@@ -50,7 +52,9 @@ void World::checkWaits() {
     const Link& link = found->second;
     const std::uint64_t said = link.toClient.sent + core_->unsent(found->first).size();
     const Call* call = client->waitingCall(link.toServer.arrived, said);
-    if (call == nullptr || !isThere(*call)) {
+    const bool isLookedAt = call != nullptr && call->event.keys.size() > limits_.slice &&
+                            table().anyWork();  // key by key, which may go on
+    if (call == nullptr || isLookedAt || !isThere(*call)) {
       continue;
     }
     if (isQueueOp(call->event.op) && call->query == Query::WAIT) {
@@ -60,6 +64,17 @@ void World::checkWaits() {
     }
   }
   checkTurns(inTurn);
+  checkWork();
+}
+
+void World::checkWork() {
+  if (!table().anyWork()) {
+    workSince_.reset();
+  } else if (!workSince_) {
+    workSince_ = agenda_.now();
+  } else if (agenda_.now() - *workSince_ > kWork) {
+    violate("the server does not come to an end with requests about many keys");
+  }
 }
 
 /// Of stock clients that wait for one queue the next is woken when the last has had its time.
@@ -109,6 +124,21 @@ void World::checkForgotten() {
     violate(str("the server remembers ", core_->connectionCount(), " connections, ", waits,
                 " waits, ", core_->unsentBytes(), " + ", core_->partialBytes(),
                 " bytes of those who have gone"));
+  }
+}
+
+/// Of what was waited for, or deleted, nothing may be left when the last key has gone.
+void World::checkCleared() {
+  while (core_->work(agenda_.timePoint())) {}
+  for (const std::string queue : {"/q0", "/q1"}) {
+    while (table().queueLength(queue) > 0) {
+      meddle(tcp::RequestWriter().begin(Query::QUEUE_POP).blob(queue));
+    }
+  }
+  meddle(tcp::RequestWriter().begin(Query::DELETE_PREFIX, true).blob("/"));
+  while (core_->work(agenda_.timePoint())) {}
+  if (table().contentBytes() != 0) {
+    violate(str("of nothing, ", table().contentBytes(), " bytes are left"));
   }
 }
 

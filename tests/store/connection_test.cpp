@@ -7,6 +7,7 @@
 
 #include "base/str.hpp"
 #include "net/net_support.hpp"
+#include "store/tcp/dial.hpp"
 
 namespace unisono::tcp {
 namespace {
@@ -43,6 +44,15 @@ TEST(ConnectionTest, PutsAValueTogetherFromVeryManyPieces) {
 
   EXPECT_TRUE(connection.blob(call) == value);
   EXPECT_EQ(connection.byte(call), '!');
+}
+
+TEST(DialPausesTest, AServerThatIsLateIsFoundSoon) {
+  SeededRng rng(1);
+  Backoff pauses(kDialPauses, rng);
+  EXPECT_LE(pauses.next(), 5ms);
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_LE(pauses.next(), 375ms);
+  }
 }
 
 }  // namespace

@@ -8,8 +8,21 @@ namespace unisono::tcp::test {
 namespace {
 
 constexpr std::size_t kSlice = 10;
+constexpr std::size_t kLook = 50;
 const std::string kPing = req(Query::PING).u32(0x01020304).bytes();
 const std::string kEcho = "\x04\x03\x02\x01";
+
+TEST(CoreLookTest, AThousandKeysThatAreThereAreReadInOneGo) {
+  CoreHarness harness;
+  harness.working = false;
+  const ConnectionId one = harness.connect();
+  std::vector<std::string> keys;
+  for (int i = 0; i < 1000; ++i) {
+    keys.push_back(str("/", i));
+    harness.send(one, setOf(keys.back(), "v"));
+  }
+  EXPECT_EQ(harness.ask(one, ask(Query::MULTI_GET).keys(keys)).size(), 1 + 1000 * blob("v").size());
+}
 
 class CoreSlicesTest : public ::testing::Test {
  protected:
@@ -31,7 +44,7 @@ class CoreSlicesTest : public ::testing::Test {
     return ByteReader(reply).number<std::int64_t>().value_or(-1);
   }
 
-  CoreHarness harness{StoreLimits{.slice = kSlice}};
+  CoreHarness harness{StoreLimits{.slice = kSlice, .look = kLook}};
   const ConnectionId one = harness.connect();
   const ConnectionId other = harness.connect();
   std::vector<std::string> keys;
@@ -103,6 +116,36 @@ TEST_F(CoreSlicesTest, AWaitForManyKeysLetsOthersInBetween) {
     EXPECT_EQ(harness.take(one), kZero);
     while (harness.turn()) {}  // forgets what it waited for
   }
+}
+
+TEST_F(CoreSlicesTest, AsManyAsOneLookIsForAreAnsweredAtOnceWhenTheyAreThere) {
+  setAll();
+  const std::vector<std::string> some(keys.begin(), keys.begin() + kLook);
+  std::string values = kZero;
+  for (std::size_t i = 0; i < kLook; ++i) {
+    values += blob("v");
+  }
+  EXPECT_EQ(harness.ask(one, ask(Query::MULTI_GET).keys(some)), values);
+  EXPECT_EQ(harness.ask(one, ask(Query::WAIT).keys(some)), kZero);
+  EXPECT_EQ(harness.ask(one, waitOf(some)), kZero);
+  EXPECT_FALSE(harness.turn()) << "nothing is left to do";
+
+  const std::vector<std::string> more(keys.begin(), keys.begin() + kLook + 1);
+  EXPECT_EQ(harness.ask(one, ask(Query::MULTI_GET).keys(more)), "");
+  while (harness.turn()) {}
+  EXPECT_EQ(harness.take(one), values + blob("v"));
+}
+
+TEST_F(CoreSlicesTest, OneLookThatMissesAKeyLeavesTheRestToTheSlices) {
+  setAll();
+  std::vector<std::string> some(keys.begin(), keys.begin() + kLook - 1);
+  some.emplace_back("/late");
+  EXPECT_EQ(harness.ask(one, ask(Query::WAIT).keys(some)), "");
+  EXPECT_TRUE(harness.turn());
+  harness.send(other, setOf("/late", ""));
+  EXPECT_EQ(harness.take(one), "") << "not all of them are linked";
+  while (harness.turn()) {}
+  EXPECT_EQ(harness.take(one), kZero);
 }
 
 TEST_F(CoreSlicesTest, AGetOfManyKeysReturnsTheirValuesOnceAllAreThere) {

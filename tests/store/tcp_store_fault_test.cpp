@@ -369,7 +369,8 @@ TEST_P(ServerFaultTest, AClientThatGoesDoesNotWaitLongForAStoppedServer) {
 
   client.reset();
 
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 4s);
+  // 2 s are promised; the timeout of the client is 20 s.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 12s);
   EXPECT_THAT(log.lines(), ElementsAre(AllOf(HasSubstr("up to 2 of its last writes"),
                                              HasSubstr("does not answer"))));
 }

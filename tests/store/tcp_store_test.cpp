@@ -53,6 +53,18 @@ class TCPStoreTest : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Loops, TCPStoreTest, ::testing::Bool(),
                          [](const auto& kind) { return kind.param ? "Uv" : "Poll"; });
 
+TEST_P(TCPStoreTest, WarnsWhenMoreWorkersMayComeAtOnceThanTheKernelQueues) {
+  const test::LogCapture log;
+  TCPStoreOptions options = serverOptions(useLibUv());
+  options.waitWorkers = false;
+  options.numWorkers = 2;
+  const TCPStore few(kHost, options);
+  EXPECT_THAT(log.lines(), testing::Not(testing::Contains(HasSubstr("somaxconn"))));
+  options.numWorkers = 2'000'000'000;  // no kernel queues so many
+  const TCPStore many(kHost, options);
+  EXPECT_THAT(log.lines(), testing::Contains(HasSubstr("raise net.core.somaxconn")));
+}
+
 TEST_P(TCPStoreTest, SaysWhereItIs) {
   const TCPStore server("localhost", serverOptions(useLibUv()));
   const TCPStore client("localhost", {.port = server.port(), .useLibUV = useLibUv()});

@@ -12,7 +12,8 @@ struct ClientSettings {
   int clients = 1;
   std::uint16_t port = 0;
   std::uint64_t seed = 0;
-  Milliseconds slack{};  // how much later than promised a call may end
+  bool judge = false;    // whether every call is to end as promised, not only as tests have it
+  Milliseconds slack{};  // how much later than tests have it a call may end
 };
 
 /// Works until the board says that the round is over, or the store is lost. What is wrong goes to

@@ -42,7 +42,15 @@ std::string greeting() {
 
 /// How a client is bad. All but NOISE say hello first; SLOW_VALUE and NEVER_READS stay for as long
 /// as they are let.
-enum class Manner : std::uint8_t { NOISE, SLOW_VALUE, NEVER_READS, HUGE_LENGTH, KEYS_IN_PIECES };
+enum class Manner : std::uint8_t {
+  NOISE,
+  SLOW_VALUE,
+  NEVER_READS,
+  HUGE_LENGTH,
+  KEYS_IN_PIECES,
+  KEYS_BYTE_BY_BYTE,
+};
+static_assert(static_cast<std::size_t>(Manner::KEYS_BYTE_BY_BYTE) + 1 == Mob::kKinds);
 
 constexpr std::size_t kManyKeys = 3000;
 constexpr std::int64_t kSlowValue = 8 * 1024 * 1024;
@@ -82,6 +90,7 @@ std::string speechOf(Manner manner, SeededRng& rng) {
     case Manner::HUGE_LENGTH:
       return RequestWriter().begin(Query::SET).i64(std::int64_t{1} << 62).bytes();
     case Manner::KEYS_IN_PIECES:
+    case Manner::KEYS_BYTE_BY_BYTE:
       return manyKeys();
   }
   return {};
@@ -94,11 +103,13 @@ std::string moreOf(Manner manner, SeededRng& rng) {
                                          : std::string();
 }
 
+bool dripsIn(Manner manner) {
+  return manner == Manner::SLOW_VALUE || manner == Manner::KEYS_BYTE_BY_BYTE;
+}
+
 /// How much of it goes into one packet.
 std::size_t pieceOf(Manner manner) {
-  return manner == Manner::SLOW_VALUE       ? 1
-         : manner == Manner::KEYS_IN_PIECES ? 1024
-                                            : std::string::npos;
+  return dripsIn(manner) ? 1 : manner == Manner::KEYS_IN_PIECES ? 1024 : std::string::npos;
 }
 
 void appear(Villain& villain, std::uint16_t port, SeededRng& rng) {
@@ -142,7 +153,7 @@ void provoke(Villain& villain, std::uint16_t port, SeededRng& rng) {
   if (!villain.fd.valid()) {
     appear(villain, port, rng);
   }
-  for (int left = villain.manner == Manner::SLOW_VALUE ? 32 : 1; left > 0; --left) {
+  for (int left = dripsIn(villain.manner) ? 32 : 1; left > 0; --left) {
     if (!misbehave(villain, rng)) {
       leave(villain);
       return;

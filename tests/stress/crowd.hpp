@@ -36,7 +36,7 @@ class Crowd {
 /// long lists of keys in small pieces. As many are of each kind.
 class Mob {
  public:
-  static constexpr std::size_t kKinds = 5;
+  static constexpr std::size_t kKinds = 6;
   /// What those ask for who take no replies; to be set before.
   static constexpr std::string_view kLargeKey = "large";
   static constexpr std::size_t kLargeValue = 64 * 1024;

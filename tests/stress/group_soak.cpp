@@ -10,10 +10,10 @@
 // With --round, that round only. Ends with 1, and a line that names the seed and the round, when a
 // promise was broken.
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <new>
 #include <optional>
@@ -25,6 +25,7 @@
 #include "base/random.hpp"
 #include "base/str.hpp"
 #include "base/wait.hpp"
+#include "fault/row.hpp"
 #include "stress/growth.hpp"
 #include "stress/soak_rank.hpp"
 #include "support/server_process.hpp"
@@ -36,9 +37,9 @@ namespace {
 constexpr Milliseconds kHang = std::chrono::seconds(90);  // more than any call may last
 constexpr std::int64_t kNoEnd = INT64_MAX - 1;
 constexpr std::int64_t kMoreRounds = 8;  // until all have heard that it ends
-// What a world may leave in memory, beyond doubt: an allocator that has almost settled.
-constexpr double kMostKibPerWorld = 2;
-// Fewer worlds say nothing: the allocator has not settled in the first half of them.
+// What a process may grow by, beyond doubt, in the second half: a MiB an hour.
+constexpr double kMostKibPerHour = 1024;
+// Fewer worlds say nothing: not all that is made once has been made in the first half of them.
 constexpr std::int64_t kFewWorlds = 1000;
 
 struct Settings {
@@ -52,12 +53,6 @@ struct Shared {
   std::atomic<std::int64_t> lastRound;
   SoakReport reports[kMostSlots];
 };
-
-std::int64_t shmFiles() {
-  std::error_code none;
-  return std::distance(std::filesystem::directory_iterator("/dev/shm", none),
-                       std::filesystem::directory_iterator());
-}
 
 class Soak {
  public:
@@ -79,7 +74,8 @@ class Soak {
 
   /// What was broken; empty for nothing.
   std::string run() {
-    const std::int64_t shmBefore = shmFiles();
+    fault::watchWhatIsLeft();
+    const auto begun = std::chrono::steady_clock::now();
     processes_.resize(kMostSlots);
     for (int slot = 0; slot < kMostSlots; ++slot) {
       start(slot, settings_.round.value_or(0));
@@ -96,7 +92,8 @@ class Soak {
           return !broken.empty() || isOver();
         },
         {.deadline = Deadline::never(), .subject = {}}, timer));
-    shmLeft_ = shmFiles() - shmBefore;
+    using Hours = std::chrono::duration<double, std::ratio<3600>>;
+    hours_ = Hours(std::chrono::steady_clock::now() - begun).count();
     return broken.empty() ? whatPiledUp() : broken;
   }
 
@@ -115,16 +112,11 @@ class Soak {
     return most;
   }
   std::int64_t kills() const { return kills_; }
-  std::int64_t shmLeft() const { return shmLeft_; }
   std::int64_t latestRound() const { return most(&SoakReport::round); }
-  /// Of the process that lives all the time: what its resident memory grows by with every world.
-  Growth growth() const {
-    const SoakReport& report = shared_->reports[0];
-    const Growth kept =
-        growthOf({report.residentKib, static_cast<std::size_t>(report.kept.load())});
-    const auto stride = static_cast<double>(std::max<std::int64_t>(report.stride.load(), 1));
-    return {.perSample = kept.perSample / stride, .error = kept.error / stride};
-  }
+  /// Of the process that lives all the time: how many KiB more are resident, and allocated, after
+  /// an hour.
+  Growth resident() const { return perHour(first().residentKib, 1); }
+  Growth allocated() const { return perHour(first().liveBytes, 1024); }
   const SoakReport& first() const { return shared_->reports[0]; }
 
  private:
@@ -210,11 +202,28 @@ class Soak {
         return str("a process has ", most(field), " ", what, " more than at first");
       }
     }
-    if (first().samples.load() >= kFewWorlds && growth().exceeds(kMostKibPerWorld)) {
-      return str("a process grows by ", growth().perSample, " KiB with every world, give or take ",
-                 growth().error);
+    const bool settled = first().samples.load() >= kFewWorlds;
+    for (const auto& [growth, what] :
+         {std::pair(resident(), "resident"), std::pair(allocated(), "allocated")}) {
+      if (settled && growth.exceeds(kMostKibPerHour)) {
+        return str("a process has ", growth.perSample, " KiB more ", what,
+                   " after an hour, give or take ", growth.error);
+      }
+    }
+    try {
+      fault::checkNothingLeft();
+    } catch (const fault::Broken& broken) {
+      return broken.what();
     }
     return "";
+  }
+
+  Growth perHour(const std::int32_t* kept, double unitsPerKib) const {
+    const auto count = static_cast<std::size_t>(first().kept.load());
+    const double keptPerHour = static_cast<double>(count) / hours_;
+    const Growth each = growthOf({kept, count});
+    return {.perSample = each.perSample * keptPerHour / unitsPerKib,
+            .error = each.error * keptPerHour / unitsPerKib};
   }
 
   const Settings& settings_;
@@ -222,7 +231,7 @@ class Soak {
   Shared* shared_ = nullptr;
   std::vector<std::unique_ptr<test::Process>> processes_;
   std::int64_t kills_ = 0;
-  std::int64_t shmLeft_ = 0;
+  double hours_ = 1;
   std::int64_t moved_ = -1;
   Deadline patience_ = Deadline::after(kHang);
 };
@@ -257,23 +266,26 @@ void print(const Soak& soak, const Settings& settings) {
           ? "{\"seed\":%llu,\"worlds\":%lld,\"groups\":%lld,\"operations\":%lld,\"killed "
             "ranks\":%lld,\"times a rank was told whom it lost\":%lld,\"told after worst ms\":%.1f,"
             "\"wrong results\":0,\"hangs\":0,\"wrong culprits\":0,\"resident kib at "
-            "first\":%lld,\"resident kib at last\":%lld,\"resident kib per world\":%.2f,"
-            "\"give or take\":%.2f,"
-            "\"descriptors more\":%lld,\"mappings more\":%lld,\"threads more\":%lld,\"files more "
-            "in dev shm\":%lld}\n"
+            "first\":%lld,\"resident kib at last\":%lld,\"resident kib per hour\":%.0f,"
+            "\"give or take\":%.0f,\"bytes allocated at first\":%lld,\"bytes allocated at "
+            "last\":%lld,\"allocated kib per hour\":%.1f,"
+            "\"descriptors more\":%lld,\"mappings more\":%lld,\"threads more\":%lld,\"left "
+            "behind\":0}\n"
           : "seed %llu: %lld worlds, %lld groups of ranks, %lld operations; %lld ranks killed, "
             "%lld times a rank was told whom it lost, after %.1f ms at worst; resident KiB %lld "
-            "at first, %lld at last, in the second half %.2f (give or take %.2f) more per world; "
-            "more than at first: %lld descriptors, "
-            "%lld mappings, %lld threads, %lld files in /dev/shm\n",
+            "at first, %lld at last, in the second half %.0f (give or take %.0f) more an hour; "
+            "allocated bytes %lld at first, %lld at last, %.1f KiB more an hour; more than at "
+            "first: "
+            "%lld descriptors, %lld mappings, %lld threads\n",
       static_cast<unsigned long long>(settings.seed), number(soak.latestRound() + 1),
       number(soak.sum(&SoakReport::groups)), number(soak.sum(&SoakReport::operations)),
       number(soak.kills()), number(soak.sum(&SoakReport::faults)),
       static_cast<double>(soak.most(&SoakReport::lateUs)) / 1000,
       number(soak.first().firstKib.load()), number(soak.first().lastKib.load()),
-      soak.growth().perSample, soak.growth().error, number(soak.most(&SoakReport::moreDescriptors)),
-      number(soak.most(&SoakReport::moreMappings)), number(soak.most(&SoakReport::moreThreads)),
-      number(soak.shmLeft()));
+      soak.resident().perSample, soak.resident().error, number(soak.first().firstBytes.load()),
+      number(soak.first().lastBytes.load()), soak.allocated().perSample,
+      number(soak.most(&SoakReport::moreDescriptors)), number(soak.most(&SoakReport::moreMappings)),
+      number(soak.most(&SoakReport::moreThreads)));
 }
 
 int main(int count, char** arguments) {

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <vector>
 
+#include "unisono/base/error.hpp"
+
 #include "base/random.hpp"
 #include "base/str.hpp"
 
@@ -124,6 +126,17 @@ class SoakOp::Body {
     }
     prepare();
   }
+  /// What is under way still reads and writes this memory, also when another operation has failed.
+  ~Body() {
+    for (const WorkPtr& work : works_) {
+      try {
+        work->wait();
+      } catch (const DistError&) {  // whoever waited for it knows
+      }
+    }
+  }
+  Body(const Body&) = delete;
+  Body& operator=(const Body&) = delete;
 
   void begin() {
     const CallOptions options{.op = ReduceOp(op_), .root = root_, .tag = tag_, .async = async_};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <malloc.h>
 #include <optional>
 #include <stdexcept>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include "base/random.hpp"
 #include "base/str.hpp"
 #include "stress/soak_op.hpp"
+#include "support/memory.hpp"
 
 namespace unisono::stress {
 namespace {
@@ -26,6 +28,7 @@ constexpr Milliseconds kTimeout = std::chrono::seconds(60);
 constexpr std::size_t kMostBytes = 3U << 20U;
 constexpr int kDeep = 1000;  // asynchronous operations at once, now and then
 constexpr int kWarmUp = 5;   // rounds until a process has all that it keeps
+constexpr Milliseconds kTimeToLetGo = std::chrono::seconds(8);
 
 struct Broken : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -196,29 +199,46 @@ class Sampler {
  public:
   explicit Sampler(SoakReport& report) : report_(report) {}
 
+  /// What the allocator merely keeps is given back first: it is as much as ever was needed at once,
+  /// in as many pieces as there were threads, and says nothing of what piles up.
   void take() {
-    const Holdings now = test::holdings();
+    ::malloc_trim(0);
+    Holdings now;
+    // The monitor closes connections of other processes in its own time.
+    static_cast<void>(test::eventually(
+        [&] {
+          now = test::holdings();
+          return rounds_ < kWarmUp || !isMore(now);
+        },
+        kTimeToLetGo));
+    const auto bytes = static_cast<std::int64_t>(test::liveBytes());
     if (++rounds_ < kWarmUp) {
       return;
     }
     if (rounds_ == kWarmUp) {
       first_ = now;
       report_.firstKib.store(now.residentKib);
+      report_.firstBytes.store(bytes);
     }
     raise(report_.moreDescriptors, now.descriptors - first_.descriptors);
     raise(report_.moreMappings, now.mappings - first_.mappings);
     raise(report_.moreThreads, now.threads - first_.threads);
     report_.lastKib.store(now.residentKib);
-    keep(static_cast<std::int32_t>(now.residentKib));
+    report_.lastBytes.store(bytes);
+    keep(static_cast<std::int32_t>(now.residentKib), static_cast<std::int32_t>(bytes));
     report_.samples.fetch_add(1);
   }
 
  private:
+  bool isMore(const Holdings& now) const {
+    return now.descriptors > first_.descriptors || now.mappings > first_.mappings ||
+           now.threads > first_.threads;
+  }
   static void raise(std::atomic<std::int64_t>& most, std::int64_t value) {
     most.store(std::max(most.load(), value));
   }
 
-  void keep(std::int32_t kib) {
+  void keep(std::int32_t kib, std::int32_t bytes) {
     const std::int64_t stride = std::max<std::int64_t>(report_.stride.load(), 1);
     report_.stride.store(stride);
     if (report_.samples.load() % stride != 0) {
@@ -228,10 +248,12 @@ class Sampler {
     if (kept == SoakReport::kMostKept) {  // from now on half of them
       for (kept = 0; 2 * kept < SoakReport::kMostKept; ++kept) {
         report_.residentKib[kept] = report_.residentKib[2 * kept];
+        report_.liveBytes[kept] = report_.liveBytes[2 * kept];
       }
       report_.stride.store(2 * stride);
     }
     report_.residentKib[kept] = kib;
+    report_.liveBytes[kept] = bytes;
     report_.kept.store(static_cast<std::int64_t>(kept) + 1);
   }
 

@@ -43,11 +43,14 @@ struct SoakReport {
   std::atomic<std::int64_t> moreThreads;
   std::atomic<std::int64_t> firstKib;  // resident memory
   std::atomic<std::int64_t> lastKib;
+  std::atomic<std::int64_t> firstBytes;  // allocated and not freed
+  std::atomic<std::int64_t> lastBytes;
   /// Every `stride`th, so that there is room for any number; to be read when the process has ended.
   static constexpr std::size_t kMostKept = 8192;
   std::atomic<std::int64_t> stride;
   std::atomic<std::int64_t> kept;
   std::int32_t residentKib[kMostKept];
+  std::int32_t liveBytes[kMostKept];
   char doing[256];
   char broken[1024];  // a promise; empty: none
 };

@@ -43,6 +43,7 @@ class UNISONO_API PrefixStore final : public Store {
   Bytes queuePop(std::string_view key, bool block = true) override;
   std::int64_t queueLen(std::string_view key) override;
   bool hasExtendedApi() const override;
+  std::string serverHost() const override;
   std::shared_ptr<Store> clone() override;
   std::chrono::milliseconds timeout() const override;
   void setTimeout(std::chrono::milliseconds timeout) override;

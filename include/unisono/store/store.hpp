@@ -129,6 +129,10 @@ class UNISONO_API Store {
   /// True when append, multiGet and multiSet are done by the store in one step.
   virtual bool hasExtendedApi() const { return false; }
 
+  /// The host that serves it, by name or address; empty when there is none. Ranks that meet by a
+  /// store are reached by the network that leads there.
+  virtual std::string serverHost() const { return {}; }
+
   /// Another client of the same data, with connections and a timeout of its own.
   virtual std::shared_ptr<Store> clone() = 0;
 

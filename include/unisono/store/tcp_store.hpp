@@ -7,8 +7,8 @@
 // Stock PyTorch clients may use this server, and this client may use PyTorch's servers. Between
 // two of our own, calls take fewer round trips and refusals come with a text.
 //
-// The server listens only on the addresses that `host` stands for, and refuses to listen beyond
-// loopback unless UNISONO_ALLOW_UNAUTHENTICATED=1 permits it: nothing authenticates its clients.
+// The server listens only on the addresses that `host` stands for. Beyond loopback it needs a
+// secret that clients prove to know (UNISONO_AUTH_SECRET_FILE), or UNISONO_ALLOW_UNAUTHENTICATED=1.
 #pragma once
 
 #include <cstdint>
@@ -73,6 +73,7 @@ class UNISONO_API TCPStore final : public Store {
   void barrier(std::string_view key, std::int64_t worldSize,
                std::chrono::milliseconds timeout) override;
   bool hasExtendedApi() const override { return true; }
+  std::string serverHost() const override { return host(); }
   std::shared_ptr<Store> clone() override;
 
   /// Counts this client in and, on the server, waits until all numWorkers have been counted.

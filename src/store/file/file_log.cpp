@@ -177,7 +177,8 @@ std::int64_t FileLog::count(std::string_view key, std::int64_t delta) const {
   if (!sum.isOk()) {
     throw DistStoreError({.reason = Reason::PROTOCOL,
                           .what = str("FileStore ", file_.path(), " has a damaged counter ", key,
-                                      ": ", sum.failure().text())});
+                                      ": ", sum.failure().text()),
+                          .hint = "if no other job uses the file, remove it and start again"});
   }
   return sum.value();
 }

@@ -79,7 +79,8 @@ void checkKind(const std::string& path, const struct stat& found) {
       refusePath(path, errnoText(error));
     default:
       throw DistStoreError({.reason = Reason::RESOURCE,
-                            .what = str("FileStore cannot open ", path, ": ", errnoText(error))});
+                            .what = str("FileStore cannot open ", path, ": ", errnoText(error)),
+                            .hint = "check its disk, and the limit of open files: ulimit -n"});
   }
 }
 

@@ -148,6 +148,7 @@ StoreClient::Slot& StoreClient::take(const Call& call, Purpose purpose) {
           {.reason = Reason::TIMEOUT,
            .what = str(call.op, " gave up: wait timeout after ", call.timeout.count(),
                        "ms behind other threads' calls on this store"),
+           .hint = "raise the timeout, or give each thread a store of its own: clone()",
            .op = std::string(call.op)});
     }
     slot->busy = true;
@@ -204,6 +205,7 @@ std::unique_ptr<Connection> StoreClient::connectAgain(const Call& call) {
   if (made->native() != traits_.native) {
     throw DistNetworkError({.reason = Reason::STORE_LOST,
                             .what = str("another server than before answers at ", made->place()),
+                            .hint = "what the first one held is lost: start the job again",
                             .op = std::string(call.op)});
   }
   return made;

@@ -12,7 +12,7 @@ namespace {
 
 // A buffer larger than this is given back once its request is done: most connections are idle,
 // and there may be many.
-constexpr std::size_t kKeepCapacity = 512;
+constexpr std::size_t kKeptRequest = 512;
 
 std::uint64_t u64At(std::string_view bytes, std::size_t position) {
   std::uint64_t value = 0;
@@ -224,7 +224,7 @@ RequestParser::Step RequestParser::scanned(std::string_view bytes) {
 }
 
 RequestParser::Step RequestParser::next(std::string_view* chunk, Request* request) {
-  if (current_.capacity() > kKeepCapacity) {
+  if (current_.capacity() > kKeptRequest) {
     std::string().swap(current_);  // assigning an empty string would keep the memory
   }
   if (chunk->empty()) {

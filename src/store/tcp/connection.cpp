@@ -10,7 +10,7 @@
 namespace unisono::tcp {
 namespace {
 
-constexpr std::size_t kReadSize = 16 * 1024;
+constexpr std::size_t kReplySize = 16 * 1024;
 
 // How long to look for an answer before sleeping.
 constexpr std::chrono::microseconds kPatience(20);
@@ -37,7 +37,7 @@ Call::Call(std::string_view name, std::span<const std::string> about, Millisecon
 Connection::Connection(Socket socket, std::string place)
     : socket_(std::move(socket)),
       place_(std::move(place)),
-      buffer_(std::make_unique_for_overwrite<char[]>(kReadSize)),
+      buffer_(std::make_unique_for_overwrite<char[]>(kReplySize)),
       spin_(kPatience) {}
 
 WaitContext Connection::waiting(Deadline until, const Call& call) const {
@@ -70,7 +70,7 @@ IoResult Connection::receive(char* data, std::size_t size, const WaitContext& wa
 /// Receives into the buffer, which is empty; false when nothing came by `until`.
 bool Connection::fill(Deadline until, const Call& call) {
   const WaitContext wait = waiting(until, call);
-  const IoResult result = moving([&] { return receive(buffer_.get(), kReadSize, wait); });
+  const IoResult result = moving([&] { return receive(buffer_.get(), kReplySize, wait); });
   in_ = {buffer_.get(), result.bytes};
   if (result.outcome == IoOutcome::TIMED_OUT) {
     return false;
@@ -90,7 +90,7 @@ std::size_t Connection::takeReady(char* data, std::size_t size) noexcept {
 
 void Connection::read(char* data, std::size_t size, const Call& call) {
   std::size_t done = takeReady(data, size);
-  while (done < size && size - done < kReadSize) {
+  while (done < size && size - done < kReplySize) {
     if (!fill(call.deadline, call)) {
       unanswered(call);
     }

@@ -20,7 +20,7 @@ constexpr Milliseconds kSweepPeriod(1000);
 constexpr std::size_t kMostSlices = 32;
 
 // A reply buffer larger than this is given back once it has been sent.
-constexpr std::size_t kKeepCapacity = 512;
+constexpr std::size_t kKeptReply = 512;
 
 // Of those, so many are kept for whoever sends many requests at once next.
 constexpr std::size_t kSpares = 64;
@@ -132,7 +132,7 @@ void StoreCore::receive(ConnectionId id, std::string_view bytes, TimePoint now) 
 /// very many: what comes after too many replies is kept until some have been sent, and what comes
 /// after a request that is carried out in slices until that is done.
 void StoreCore::carryOut(Session& session, std::string_view bytes, TimePoint now) {
-  if (bytes.size() > kKeepCapacity) {
+  if (bytes.size() > kKeptReply) {
     lendBuffer(session);
   }
   std::string_view rest = bytes;
@@ -373,7 +373,7 @@ void StoreCore::sent(ConnectionId id, std::size_t count, TimePoint now) {
   unsentBytes_ -= count;
   if (session->unsent() == 0) {
     session->sent = 0;
-    session->out.capacity() <= kKeepCapacity ? session->out.clear() : giveBack(session->out);
+    session->out.capacity() <= kKeptReply ? session->out.clear() : giveBack(session->out);
   } else if (session->sent >= session->unsent()) {
     // Not erase(): what was sent is to be given back, even if there is always more to send.
     std::string(session->out, session->sent).swap(session->out);

@@ -88,14 +88,16 @@ void sayHello(Connection& connection, std::string_view opening, bool awaitWelcom
   connection.send(str(opening, RequestWriter().begin(Query::PING).u32(nonce).bytes()), call);
   if (awaitWelcome && connection.byte(call) != static_cast<std::uint8_t>(kWelcome)) {
     throw DistNetworkError({.reason = Reason::PROTOCOL,
-                            .what = "the server answered the proof of the secret with nonsense"});
+                            .what = "the server answered the proof of the secret with nonsense",
+                            .hint = "check that the address is that of a unisono store"});
   }
   const std::uint32_t echo = connection.u32(call);
   if (echo != nonce) {
     throw DistNetworkError(
         {.reason = Reason::PROTOCOL,
          .what = str("Ping failed, invalid value returned from server. Expected: ", nonce,
-                     ", Got: ", echo, "; is a TCPStore server listening there?")});
+                     ", Got: ", echo),
+         .hint = "check that the address is that of a TCPStore server"});
   }
 }
 
@@ -227,7 +229,7 @@ std::unique_ptr<Connection> connectTo(Greeter& greeter, const Call& call, Connec
                            return str("the store at ", target.text(), ": ", history.describe());
                          }};
   SeededRng rng(randomSeed());
-  Backoff backoff(rng);
+  Backoff backoff(kDialPauses, rng);
   std::unique_ptr<Connection> connection;
   const auto attempt = [&] {
     ConnectRound round = tryConnectOnce(history, limited.deadline);

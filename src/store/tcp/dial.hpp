@@ -4,11 +4,17 @@
 #include <memory>
 #include <optional>
 
+#include "base/random.hpp"
 #include "net/address.hpp"
 #include "net/secret.hpp"
 #include "store/tcp/connection.hpp"
 
 namespace unisono::tcp {
+
+/// The pauses between attempts: ranks start before the server does, and a job begins when the last
+/// has found it (docs/adr/0006).
+inline constexpr Backoff::Options kDialPauses{.initial = Milliseconds(2),
+                                              .longest = Milliseconds(250)};
 
 /// Connects, says hello and finds out what the server can do; retries all of it until the call's
 /// timeout has passed (0: one attempt). Throws DistNetworkError (PEER_UNREACHABLE, CONFIG) with

@@ -53,8 +53,8 @@ Status judge(char first, bool hasKey) {
 }  // namespace
 
 std::optional<Key> storeKey() {
-  const std::optional<std::string> secret = jobSecret();
-  return secret ? std::optional(deriveKey(*secret, "store")) : std::nullopt;
+  const std::optional<Secret> secret = jobSecret();
+  return secret ? std::optional(deriveKey(secret->view(), "store")) : std::nullopt;
 }
 
 /// True when the frame of `size` bytes is complete.

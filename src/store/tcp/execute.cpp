@@ -217,6 +217,10 @@ Status StoreCore::waitForKeys(Session& session, const Request& request) {
     if (request.keys.size() <= limits_.slice) {
       return table_.wait(session.id, request.keys, what);
     }
+    if (request.keys.size() <= limits_.look && table_.allThere(request.keys, what)) {
+      table_.cancelWait(session.id);  // what it waited for before
+      return true;
+    }
     spent_ -= request.keys.size();  // nothing yet: that comes in slices
     Status begun = table_.beginWait(session.id, request.keys, what);
     return begun.isOk() ? Result<bool>(false) : Result<bool>(std::move(begun));

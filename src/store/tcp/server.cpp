@@ -168,7 +168,9 @@ StoreServer::Loop::Loop(Listener listener, std::unique_ptr<Reactor> reactor, con
   for (const int fd : listener_.fds()) {
     Door& door = doors_.emplace_back(*this, fd);
     if (const Status status = reactor_.watch(fd, {.read = true}, door); !status.isOk()) {
-      throw DistNetworkError({.reason = status.reason(), .what = status.text()});
+      throw DistNetworkError({.reason = status.reason(),
+                              .what = status.text(),
+                              .hint = "raise the limit of open files: ulimit -n"});
     }
   }
   reactor_.startTicks(kTick, [this] { tick(); });
@@ -277,7 +279,7 @@ void StoreServer::Loop::serve(Client& client, bool readable, bool writable) noex
 bool StoreServer::Loop::receive(Client& client) {
   for (int turn = 0; turn < kReadsPerTurn && core_.wantsRead(client.id); ++turn) {
     const ssize_t got = ::recv(client.fd.get(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+    if (got < 0 && isForLater()) {
       return true;
     }
     if (got <= 0) {
@@ -366,7 +368,7 @@ std::size_t StoreServer::Loop::Client::send(std::string_view bytes) noexcept {
     return bytes.size();
   }
   const ssize_t count = ::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  deaf = count < 0 && errno != EAGAIN && errno != EINTR;
+  deaf = count < 0 && !isForLater();
   return deaf ? bytes.size() : static_cast<std::size_t>(std::max<ssize_t>(count, 0));
 }
 
