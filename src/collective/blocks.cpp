@@ -9,14 +9,14 @@
 namespace unisono {
 namespace {
 
-constexpr std::size_t kSmallestChunk = 16U << 10U;
+constexpr std::size_t kSmallestShare = 16U << 10U;
 
 /// A quarter of the block, so that giver and takers work at the same time.
 std::size_t shareChunk(std::size_t largest, std::size_t most) noexcept {
   if (largest <= shm::kSmallSlot) {
     return largest;
   }
-  return std::clamp(roundUpToLine(largest / 4), std::min(kSmallestChunk, most), most);
+  return std::clamp(roundUpToLine(largest / 4), std::min(kSmallestShare, most), most);
 }
 
 /// One block for all.

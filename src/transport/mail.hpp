@@ -91,8 +91,11 @@ class Mail {
   /// posted.
   void belongTo(const std::shared_ptr<void>& owner) { owner_ = owner; }
 
+  /// So many may be under way.
+  static constexpr std::size_t kMostOpen = 65'536;
+
   /// Takes `parcel` on. `waits`: the caller will call help() for it; else a thread sees to it.
-  /// Throws what ended the group, if something did.
+  /// Throws what ended the group, if something did; LIMIT when too many are under way.
   void post(const ParcelPtr& parcel, bool waits) UNISONO_EXCLUDES(mutex_);
 
   /// Sends and receives until `parcel` is over or `until` has passed.
@@ -106,12 +109,19 @@ class Mail {
   [[nodiscard]] bool receiveNow(int peer, int tag, std::span<std::byte> into)
       UNISONO_EXCLUDES(mutex_);
 
+  /// How many are under way.
+  std::size_t underWay() UNISONO_EXCLUDES(mutex_);
+
   /// Returns when everything is sent; false when `deadline` has passed before.
   [[nodiscard]] bool flush(Deadline deadline) UNISONO_EXCLUDES(mutex_);
 
   /// Returns when what counts as sent has left this process, or the group has failed; false when
   /// `deadline` has passed before.
   [[nodiscard]] bool settle(Deadline deadline) noexcept UNISONO_EXCLUDES(mutex_);
+
+  /// If the group has failed, fails what is under way. For who has learnt of it otherwise, and may
+  /// unwind now and take the data of messages along. Calls no callbacks.
+  void noticeFailure() UNISONO_EXCLUDES(mutex_);
 
   /// Fails what is under way, and what is posted from now on, with `reason`.
   void close(std::exception_ptr reason) UNISONO_EXCLUDES(mutex_);
@@ -239,6 +249,7 @@ class Mail {
   std::deque<Pull> pulls_ UNISONO_GUARDED_BY(mutex_);
   std::map<const Parcel*, ParcelPtr> open_ UNISONO_GUARDED_BY(mutex_);
   std::vector<End> ends_ UNISONO_GUARDED_BY(mutex_);  // not told yet
+  int tellers_ UNISONO_GUARDED_BY(mutex_) = 0;        // threads that are telling some
   Parcel::Callbacks callbacks_ UNISONO_GUARDED_BY(mutex_);
   std::exception_ptr closed_ UNISONO_GUARDED_BY(mutex_);
   bool driven_ UNISONO_GUARDED_BY(mutex_) = false;  // somebody drives

@@ -14,6 +14,23 @@ namespace {
 
 // As PeerWait: a peer may be dumping core, and /proc knows.
 constexpr Milliseconds kProcessLook(50);
+// For a thread to say what it has taken on to say; it does not sleep meanwhile.
+constexpr Milliseconds kTelling(1000);
+
+/// The first of `open` whose peer `is` so. Each is asked about once, however many messages it has:
+/// that may be a look at /proc.
+template <typename Open, typename PeerOf, typename Is>
+auto firstWithPeer(const Open& open, PeerOf peerOf, Is is) {
+  std::vector<int> asked;
+  return std::find_if(open.begin(), open.end(), [&](const auto& entry) {
+    const int peer = peerOf(*entry.second);
+    if (std::find(asked.begin(), asked.end(), peer) != asked.end()) {
+      return false;
+    }
+    asked.push_back(peer);
+    return is(peer);
+  });
+}
 
 }  // namespace
 
@@ -128,6 +145,12 @@ void Mail::post(const ParcelPtr& parcel, bool waits) {
       // The caller may unwind now, and take the data of its other messages along.
       failure = errorFor(*cause, *parcel);
       failAll(*cause);
+    } else if (open_.size() >= kMostOpen) {
+      throw DistBackendError({.reason = Reason::LIMIT,
+                              .what = str("more than ", kMostOpen, " messages are under way"),
+                              .hint = "wait for some of them",
+                              .op = parcel->sends ? "send" : "recv",
+                              .group = carrier_.group()});
     } else {
       begin(parcel);
       if (driven_ && carries_) {
@@ -196,6 +219,11 @@ void Mail::help(const Parcel& parcel, TimePoint until) {
   }
 }
 
+std::size_t Mail::underWay() {
+  const MutexLock lock(mutex_);
+  return open_.size();
+}
+
 bool Mail::flush(Deadline deadline) {
   const auto sent = [this]() UNISONO_NO_ANALYSIS {
     return !owes() && std::none_of(open_.begin(), open_.end(),
@@ -227,6 +255,28 @@ bool Mail::driveToEnd(const Enough& enough, const WaitContext& limits) {
 
 bool Mail::owes() const {
   return carries_ && carrier_.owes() && !record_.isSet();
+}
+
+void Mail::noticeFailure() {
+  {
+    const MutexLock lock(mutex_);
+    const bool isNothingUnderWay = open_.empty() && ends_.empty() && tellers_ == 0;
+    const auto cause = isNothingUnderWay ? std::nullopt : carrier_.cause();
+    if (!cause) {
+      return;
+    }
+    failAll(*cause);
+  }
+  tellEnds();
+  {
+    // Another thread may have noticed it, too, and be about to say so.
+    const MutexLock lock(mutex_);
+    CondWaitable on(changed_, mutex_);
+    static_cast<void>(waitUntil(
+        [this]() UNISONO_NO_ANALYSIS { return tellers_ == 0; },
+        {.deadline = Deadline::after(kTelling), .subject = {}, .interruptible = false}, on));
+  }
+  carrier_.wake();  // who drives calls the callbacks
 }
 
 void Mail::close(std::exception_ptr reason) {
@@ -324,7 +374,11 @@ void Mail::tellEnds() {
   std::vector<End> ends;
   {
     const MutexLock lock(mutex_);
+    if (ends_.empty()) {
+      return;
+    }
     ends.swap(ends_);
+    ++tellers_;
   }
   Parcel::Callbacks callbacks;
   for (End& end : ends) {
@@ -332,12 +386,11 @@ void Mail::tellEnds() {
     callbacks.insert(callbacks.end(), std::make_move_iterator(more.begin()),
                      std::make_move_iterator(more.end()));
   }
-  if (!ends.empty()) {
-    const MutexLock lock(mutex_);
-    callbacks_.insert(callbacks_.end(), std::make_move_iterator(callbacks.begin()),
-                      std::make_move_iterator(callbacks.end()));
-    changed_.notifyAll();
-  }
+  const MutexLock lock(mutex_);
+  callbacks_.insert(callbacks_.end(), std::make_move_iterator(callbacks.begin()),
+                    std::make_move_iterator(callbacks.end()));
+  --tellers_;
+  changed_.notifyAll();
 }
 
 void Mail::runCallbacks() noexcept {
@@ -387,21 +440,24 @@ void Mail::check(bool processes) {
 
 /// Fails if a rank that is waited for has crashed and is dumping core, which may take minutes.
 void Mail::checkProcesses() {
-  for (const auto& [key, parcel] : open_) {
-    const int peer = neededFor(*parcel);
+  const auto lost = firstWithPeer(open_, neededFor, [this](int peer) {
     if (peer == Parcel::kAnybody) {
       carrier_.expectAnybody();
-    } else if (carrier_.hasCrashed(peer)) {
-      const AbortCause cause{
-          .reason = Reason::PEER_DEAD,
-          .culprits = {peer},
-          .reporter = rank_,
-          .seq = parcel->seq,
-          .text = str("rank ", world(peer), " (process ", carrier_.processOf(peer),
-                      ") has crashed and is dumping core, but ", describe(*parcel))};
-      return fail(cause);
+      return false;
     }
+    return carrier_.hasCrashed(peer);
+  });
+  if (lost == open_.end()) {
+    return;
   }
+  const Parcel& parcel = *lost->second;
+  const int peer = neededFor(parcel);
+  fail({.reason = Reason::PEER_DEAD,
+        .culprits = {peer},
+        .reporter = rank_,
+        .seq = parcel.seq,
+        .text = str("rank ", world(peer), " (process ", carrier_.processOf(peer),
+                    ") has crashed and is dumping core, but ", describe(parcel))});
 }
 
 int Mail::neededFor(const Parcel& parcel) {
@@ -430,8 +486,7 @@ void Mail::checkDeadlines() {
     return;
   }
   // Others may be late only because they wait for one that is stopped.
-  const auto stuck = std::find_if(open_.begin(), open_.end(), [this](const auto& entry) {
-    const int peer = neededFor(*entry.second);
+  const auto stuck = firstWithPeer(open_, neededFor, [this](int peer) {
     return peer != Parcel::kAnybody && peer != rank_ && carrier_.isStopped(peer);
   });
   const ParcelPtr parcel = (stuck == open_.end() ? late : stuck)->second;

@@ -15,10 +15,7 @@ namespace {
 
 constexpr std::string_view kRootKey = "unisono/root";
 constexpr std::string_view kDeclineKey = "unisono/decline/";  // and the cookie
-// Of who does not know the cookie. A number that is used once precedes the record: whoever declines
-// a second time, for the same reason, is told from the first time.
-constexpr std::string_view kEarlyDeclineKey = "unisono/decline";
-constexpr std::size_t kNumberSize = 32;  // of randomId()
+constexpr std::size_t kNumberSize = 32;                       // of randomId()
 
 std::string textOf(const Bytes& bytes) {
   return std::string(asText(bytes));
@@ -88,7 +85,7 @@ void Meeting::stayAway() noexcept {
     const Decline mine{.rank = static_cast<std::uint32_t>(options_.rank),
                        .reason = reason,
                        .text = str(who, " cannot be in group '", options_.group, "': ", text)};
-    options_.store->set(kEarlyDeclineKey, asBytes(str(randomId(), mine.encode())));
+    options_.store->set(std::string(kEarlyDeclineKey), asBytes(str(randomId(), mine.encode())));
   } catch (const std::exception& second) {
     UNISONO_LOG(INFO, "transport", "the ranks of group '", options_.group,
                 "' cannot be told that there is none: ", second.what());
@@ -188,6 +185,34 @@ void Meeting::decline(const RootRecord& root, Reason reason, const std::string& 
                 "' cannot be told that rank ", options_.rank, " does not come: ", second.what());
   } catch (...) {  // as in stayAway()
   }
+}
+
+void Meeting::speakFor(const RootRecord& root, const AbortCause& cause) noexcept {
+  try {
+    const std::string there = announcement();
+    auto record = RootRecord::decode(there);
+    if (record && record->cookie == root.cookie) {  // else a successor has come
+      record->socket.clear();
+      record->reason = cause.reason;
+      record->refusal = cause.text;
+      options_.store->compareSet(std::string(kRootKey), asBytes(there), asBytes(record->encode()));
+    }
+  } catch (const std::exception& second) {
+    UNISONO_LOG(INFO, "transport", "the ranks of group '", options_.group,
+                "' elsewhere cannot be told that rank 0 is gone: ", second.what());
+  } catch (...) {  // as in stayAway()
+  }
+}
+
+std::optional<AbortCause> Meeting::whatWasSaidFor(const std::string& cookie) {
+  // A get() would wait where rank 0 has just taken it away.
+  constexpr std::string_view kNothing = "?";
+  const Bytes there = options_.store->compareSet(kRootKey, asBytes(kNothing), asBytes(kNothing));
+  const auto record = RootRecord::decode(asText(there));
+  if (!record || record->cookie != cookie || record->refusal.empty()) {
+    return std::nullopt;
+  }
+  return AbortCause{.reason = record->reason, .culprits = {0}, .text = printable(record->refusal)};
 }
 
 bool Meeting::isAlive(const RootRecord& root) const {

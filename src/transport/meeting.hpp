@@ -30,10 +30,11 @@ struct FormOptions {
   std::string settings;  // what all members must have set alike
   Milliseconds timeout{};
   std::vector<int> globalRanks = {};  // the members as the world counts them; empty: the same
+  bool mayUseTcp = true;              // where there is too little memory to share
 };
 
 /// A formation in shared memory cannot succeed, since not all ranks can share memory: those of
-/// several hosts, or one that was told to use TCP.
+/// several hosts, or one that was told to use TCP, or has too little memory (RESOURCE, there).
 class NoSharedMemory final : public DistBackendError {
  public:
   NoSharedMemory(ErrorFacts facts, std::string cookie)
@@ -73,6 +74,10 @@ class Meeting {
   /// which others could come.
   std::optional<Decline> takeDecline(const RootRecord& root, Milliseconds patience,
                                      const std::function<bool(int)>& hasCome);
+  /// The same of somebody who has not read an announcement.
+  std::optional<Decline> takeEarlyDecline(const std::function<bool(int)>& hasCome);
+  /// For a rank 0 that was announced by another meeting: what is in the store now is old.
+  void noteEarlierDecline() { earlier_ = read(kEarlyDeclineKey); }
   /// Tells those who come from now on that the group is formed by TCP.
   void moveToTcp(const RootRecord& root);
   /// Takes the announcement away: everybody is there.
@@ -86,6 +91,11 @@ class Meeting {
   RootRecord awaitRoot();
   /// Tells rank 0 that this rank, which has read its announcement, does not come.
   void decline(const RootRecord& root, Reason reason, const std::string& text) noexcept;
+  /// Tells those who do not see rank 0's process that there will be no group: `cause`, of its
+  /// death.
+  void speakFor(const RootRecord& root, const AbortCause& cause) noexcept;
+  /// What somebody has told so of the group with this cookie, if so.
+  std::optional<AbortCause> whatWasSaidFor(const std::string& cookie);
   /// Whether its process may still do something.
   bool isAlive(const RootRecord& root) const;
 
@@ -99,8 +109,11 @@ class Meeting {
   [[noreturn]] void blame(const AbortCause& cause) const;
 
  private:
+  // Of who does not know the cookie. A number that is used once precedes the record: whoever
+  // declines a second time, for the same reason, is told from the first time.
+  static constexpr std::string_view kEarlyDeclineKey = "unisono/decline";
+
   void refuse(Reason reason, const std::string& text);
-  std::optional<Decline> takeEarlyDecline(const std::function<bool(int)>& hasCome);
   std::string read(std::string_view key);
 
   const FormOptions& options_;

@@ -19,7 +19,8 @@ struct RootRecord {
   std::string process;     // encodeMark()
   std::string socket;      // of its monitor; empty: the group is formed by TCP
   std::string cookie;      // of this group
-  // Where rank 0 cannot form it: why not. The socket and the cookie are empty then.
+  // Where rank 0 cannot form it, or has died before all had come: why not. The socket is empty
+  // then, and the cookie is that of the group, if rank 0 has announced one before.
   Reason reason = Reason::ABORTED;
   std::string refusal = {};
 

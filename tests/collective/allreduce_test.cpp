@@ -1,60 +1,22 @@
 // Every way to do an all-reduce gives the same bits: those of reducing in the order of the ranks.
 #include <algorithm>
-#include <array>
 #include <gmock/gmock.h>
 #include <numeric>
 #include <utility>
 
+#include "collective/rank_counts.hpp"
+#include "collective/reduction_samples.hpp"
 #include "collective/selection.hpp"
 #include "support/thread_world.hpp"
 
 namespace unisono {
 namespace {
 
+using test::contribution;
+using test::expected;
+using test::forEveryReduction;
 using test::operate;
 using test::ThreadWorld;
-
-/// Bytes of which no two ranks and no two elements have the same.
-std::vector<std::byte> contribution(int rank, std::size_t elements, DType type) {
-  std::vector<std::byte> bytes(elements * elementSize(type));
-  visit(type, [&]<typename T>(std::type_identity<T>) {
-    for (std::size_t i = 0; i < elements; ++i) {
-      const auto value = static_cast<float>((i * 7 + static_cast<std::size_t>(rank) * 13) % 61) -
-                         (std::is_unsigned_v<T> ? 0.F : 30.F);
-      const T element = [&] {
-        if constexpr (std::is_constructible_v<T, float>) {
-          return T(value);
-        } else {
-          return static_cast<T>(value);
-        }
-      }();
-      std::memcpy(bytes.data() + i * sizeof(T), &element, sizeof(T));
-    }
-  });
-  return bytes;
-}
-
-std::vector<std::byte> expected(int ranks, std::size_t elements, DType type,
-                                const Reduction& reduction) {
-  std::vector<std::vector<std::byte>> all;
-  std::vector<const std::byte*> sources;
-  for (int rank = 0; rank < ranks; ++rank) {
-    all.push_back(contribution(rank, elements, type));
-    sources.push_back(all.back().data());
-  }
-  std::vector<std::byte> result(elements * elementSize(type));
-  reduction.reduce(result.data(), sources, elements);
-  return result;
-}
-
-bool isDefined(DType type, ReduceOp op) {
-  try {
-    static_cast<void>(Reduction::of(type, op, 1));
-    return true;
-  } catch (const UsageError&) {
-    return false;
-  }
-}
 
 struct Case {
   AllreduceAlgorithm algorithm;
@@ -65,7 +27,7 @@ struct Case {
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const AllreduceAlgorithm& algorithm : allreduceAlgorithms()) {
-    for (int ranks = 1; ranks <= 9; ++ranks) {
+    for (const int ranks : test::kRankCounts) {
       all.push_back({algorithm, ranks, ranks % 2 == 0 ? ranks : 2});
     }
   }
@@ -74,7 +36,8 @@ std::vector<Case> cases() {
 
 class AllreduceTest : public ::testing::TestWithParam<Case> {
  protected:
-  void check(ThreadWorld& world, DType type, ReduceOp op, std::size_t elements, bool inPlace) {
+  void check(ThreadWorld& world, DType type, ReduceOp op, std::size_t elements, bool inPlace,
+             int taker = AllreduceData::kAll) {
     const Case& shape = GetParam();
     const Reduction reduction = Reduction::of(type, op, shape.ranks);
     const std::size_t bytes = elements * reduction.elementSize();
@@ -86,8 +49,12 @@ class AllreduceTest : public ::testing::TestWithParam<Case> {
       std::vector<std::byte> in = contribution(arena.rank(), elements, type);
       std::vector<std::byte> out(bytes + 1, std::byte{0x5A});
       std::byte* into = inPlace ? in.data() : out.data();
-      operate(arena, [&] { shape.algorithm.run(arena, {in.data(), into, elements}, reduction); });
-      ASSERT_EQ(std::memcmp(into, right.data(), bytes), 0)
+      const AllreduceData data{in.data(), into, elements, taker};
+      const std::vector<std::byte> before(into, into + bytes);
+      operate(
+          arena, [&] { shape.algorithm.run(arena, data, reduction); },
+          taker == AllreduceData::kAll);
+      ASSERT_EQ(std::memcmp(into, (data.isTaker(arena.rank()) ? right : before).data(), bytes), 0)
           << name(type) << " " << elements << " elements, rank " << arena.rank();
       ASSERT_EQ(out.back(), std::byte{0x5A});
     });
@@ -110,21 +77,15 @@ TEST_P(AllreduceTest, GivesTheBitsOfReducingInTheOrderOfRanks) {
 // Every pair of a type and an operation, with sizes that take turns: over the numbers of ranks each
 // pair meets each size.
 TEST_P(AllreduceTest, DoesEveryOperationOnEveryType) {
-  constexpr std::array<std::size_t, 9> kElements = {1, 3, 15, 63, 127, 257, 1023, 4097, 9001};
   ThreadWorld world(GetParam().ranks, {.cores = GetParam().cores});
   auto turn = static_cast<std::size_t>(GetParam().ranks);
-  for (int type = 0; type < kDTypeCount; ++type) {
-    for (int op = 0; op < static_cast<int>(RedOpType::PREMUL_SUM); ++op) {
-      const auto dtype = static_cast<DType>(type);
-      const ReduceOp reduceOp(static_cast<RedOpType>(op));
-      if (!isDefined(dtype, reduceOp)) {
-        continue;
-      }
-      ++turn;
-      check(world, dtype, reduceOp, kElements[turn % kElements.size()], turn % 2 == 0);
-      check(world, dtype, reduceOp, kElements[turn % 6], turn % 2 != 0);  // short ones: for all
-    }
-  }
+  forEveryReduction([&](DType type, ReduceOp op) {
+    ++turn;
+    check(world, type, op, test::kOddCounts[turn % test::kOddCounts.size()], turn % 2 == 0);
+    check(world, type, op, test::kOddCounts[turn % 6], turn % 2 != 0);  // short ones: for all
+    check(world, type, op, test::kOddCounts[turn % 5], turn % 2 == 0,
+          static_cast<int>(turn) % GetParam().ranks);
+  });
 }
 
 TEST_P(AllreduceTest, SizesMayFollowEachOtherInAnyOrder) {

@@ -5,6 +5,7 @@
 
 #include "collective/barrier.hpp"
 #include "collective/block_samples.hpp"
+#include "collective/rank_counts.hpp"
 #include "collective/reduce_scatter.hpp"
 #include "collective/shares.hpp"
 #include "store/expect.hpp"
@@ -27,7 +28,7 @@ class BlocksTest : public ::testing::TestWithParam<int> {
   int ranks() const { return GetParam(); }
   std::size_t count() const { return static_cast<std::size_t>(ranks()); }
 };
-INSTANTIATE_TEST_SUITE_P(Ranks, BlocksTest, ::testing::Range(1, 10));
+INSTANTIATE_TEST_SUITE_P(Ranks, BlocksTest, ::testing::ValuesIn(test::kRankCounts));
 
 constexpr std::size_t kSizes[] = {0, 1, 63, 64, 65, 4096, 4097, 40'000, 1'000'003};
 

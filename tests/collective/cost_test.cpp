@@ -1,6 +1,7 @@
 // How many bytes a rank writes for the others in each way to do an operation: as few as
 // docs/algorithms.md says.
 #include <algorithm>
+#include <cstring>
 #include <gmock/gmock.h>
 
 #include "collective/block_flow.hpp"
@@ -40,27 +41,47 @@ std::vector<std::span<std::byte>> ownMemory(shm::Segment& segment, int rank) {
   return all;
 }
 
-/// How many bytes each rank has put where others read them when all have done `operation` once,
-/// with data of which no byte is as memory was before.
-std::vector<std::size_t> bytesWritten(int ranks,
-                                      const std::function<void(shm::Arena&)>& operation) {
+/// How many bytes of `memory`, most of which is untouched, have been written.
+std::size_t touched(std::span<const std::byte> memory) {
+  static const Bytes kPage(4096, kUntouched);
+  std::size_t count = 0;
+  while (!memory.empty()) {
+    const auto piece = memory.first(std::min(memory.size(), kPage.size()));
+    if (std::memcmp(piece.data(), kPage.data(), piece.size()) != 0) {
+      count += piece.size() -
+               static_cast<std::size_t>(std::count(piece.begin(), piece.end(), kUntouched));
+    }
+    memory = memory.subspan(piece.size());
+  }
+  return count;
+}
+
+/// How many bytes each rank has put where others read them when all have run `body` once, with data
+/// of which no byte is as memory was before.
+std::vector<std::size_t> bytesWrittenBy(int ranks, const std::function<void(shm::Arena&)>& body) {
   ThreadWorld world(ranks);
   for (int rank = 0; rank < ranks; ++rank) {
     for (const std::span<std::byte> memory : ownMemory(world.segment(rank), rank)) {
-      std::fill(memory.begin(), memory.end(), kUntouched);
+      std::memset(memory.data(), std::to_integer<int>(kUntouched), memory.size());
     }
   }
-  world.run([&](shm::Arena& arena) { operate(arena, [&] { operation(arena); }); });
+  world.run(body);
   std::vector<std::size_t> written;
   for (int rank = 0; rank < ranks; ++rank) {
     std::size_t count = 0;
     for (const std::span<std::byte> memory : ownMemory(world.segment(rank), rank)) {
-      count += memory.size() -
-               static_cast<std::size_t>(std::count(memory.begin(), memory.end(), kUntouched));
+      count += touched(memory);
     }
     written.push_back(count);
   }
   return written;
+}
+
+/// The same for one operation, whose data has no place that others know.
+std::vector<std::size_t> bytesWritten(int ranks,
+                                      const std::function<void(shm::Arena&)>& operation) {
+  return bytesWrittenBy(ranks,
+                        [&](shm::Arena& arena) { operate(arena, [&] { operation(arena); }); });
 }
 
 class CostTest : public ::testing::TestWithParam<int> {
@@ -112,6 +133,23 @@ TEST_P(CostTest, WhatAllTakeIsWrittenOnce) {
   }
 }
 
+TEST_P(CostTest, WhatIsPulledIsNotWritten) {
+  for (const std::size_t bytes : kSizes) {
+    const auto written = bytesWrittenBy(ranks(), [&](shm::Arena& arena) {
+      const Bytes mine(bytes, kData);
+      std::vector<Bytes> got(count(), Bytes(bytes));
+      shm::Announcement what = test::announcement();
+      what.place = {.block = shm::kOwnMemory,
+                    .offset = reinterpret_cast<std::uint64_t>(mine.data())};
+      arena.begin(what);
+      shareBlocks(arena, mine, std::vector<Block>(got.begin(), got.end()), everybody(ranks()));
+      arena.end(true);
+      EXPECT_THAT(got, Each(mine));
+    });
+    EXPECT_THAT(written, Each(0U)) << bytes << " bytes";
+  }
+}
+
 TEST_P(CostTest, WhatEachTakesOfItsOwnIsWrittenForItAlone) {
   for (const std::size_t bytes : kSizes) {
     for (const std::size_t mostByLines : {std::size_t{0}, mostOfDealtLines(ranks())}) {
@@ -147,6 +185,17 @@ TEST_P(CostTest, AReduceScatterWritesOnlyWhatOthersReduce) {
       });
       EXPECT_THAT(written, Each(others() * bytes))
           << bytes << " bytes by " << (byLines ? "lines" : "slots");
+      const auto inPlace = bytesWritten(ranks(), [&](shm::Arena& arena) {
+        Bytes whole(count() * bytes, kData);
+        std::vector<ConstBlock> give;
+        for (std::size_t peer = 0; peer < count(); ++peer) {
+          give.push_back(std::span(whole).subspan(peer * bytes, bytes));
+        }
+        const Block out =
+            std::span(whole).subspan(static_cast<std::size_t>(arena.rank()) * bytes, bytes);
+        (byLines ? reduceScatterLines : reduceScatterSlots)(arena, give, out, reduction);
+      });
+      EXPECT_THAT(inPlace, Each(others() * bytes)) << bytes << " bytes in place";
     }
   }
 }

@@ -25,7 +25,7 @@ using test::wholeNumbers;
 
 using Allreduce = void (*)(Communicator&, Block, const Stepwise&);
 constexpr Allreduce kAllreduces[] = {links::allreduceDoubling, links::allreduceHalving,
-                                     links::allreduceRing};
+                                     links::allreduceRing, links::allreduceGathered};
 using Reduce = void (*)(Communicator&, ConstBlock, Block, int, const Stepwise&);
 constexpr Reduce kReduces[] = {links::reduceBinomial, links::reduceRing};
 
@@ -119,8 +119,18 @@ TEST_P(LinksAllreduceTest, OnACubeTheEarlierOfTwoZerosWinsAndNanStays) {
       const std::vector<Bytes> right(all.size(), reduced(all, reduction.whole()));
       ASSERT_EQ(run(links::allreduceDoubling, all, reduction), right);
       ASSERT_EQ(run(links::allreduceHalving, all, reduction), right);
+      ASSERT_EQ(run(links::allreduceGathered, all, reduction), right);
     }
   }
+}
+
+TEST_P(LinksAllreduceTest, GatheredHalfTypesAreRoundedOnce) {
+  const auto all = ofEveryRank(n_, [&](int rank) {
+    return samples(DType::BFLOAT16, 300, static_cast<unsigned>(rank) + 50);
+  });
+  const Stepwise reduction = Stepwise::of(DType::BFLOAT16, ReduceOp::AVG, n_);
+  ASSERT_EQ(run(links::allreduceGathered, all, reduction),
+            std::vector<Bytes>(all.size(), reduced(all, reduction.whole())));
 }
 
 TEST_P(LinksAllreduceTest, OnARingEveryShareIsReducedFromItsRankOn) {
@@ -216,6 +226,16 @@ TEST_P(LinksAllreduceCostTest, DoublingSendsEverythingOnceForEachDoubling) {
   run(links::allreduceDoubling);
 
   expectOnCube({.bytes = dimensions() * kBytes, .messages = dimensions(), .flights = dimensions()});
+}
+
+TEST_P(LinksAllreduceCostTest, GatheringTakesAsFewFlightsAsThereCanBe) {
+  run(links::allreduceGathered);
+
+  const auto steps = static_cast<std::size_t>(std::bit_width(ranks() - 1));
+  for (int rank = 0; rank < n_; ++rank) {
+    EXPECT_EQ(world_.cost(rank),
+              (LoopbackCost{.bytes = (ranks() - 1) * kBytes, .messages = steps, .flights = steps}));
+  }
 }
 
 TEST_P(LinksAllreduceCostTest, HalvingSendsTwiceTheDataLessAShare) {

@@ -25,7 +25,9 @@ LinkSelector forcing(const std::string& text) {
 TEST(LinkSelectorTest, ReducesInFewFlightsWhatIsSmallAndWithFewBytesWhatIsLarge) {
   const LinkSelector selector;
 
-  EXPECT_EQ(selector.allreduce(0, 7).name, "doubling");
+  EXPECT_EQ(selector.allreduce(0, 7).name, "gathered");
+  EXPECT_EQ(selector.allreduce(16 * kKi, 7).name, "gathered");
+  EXPECT_EQ(selector.allreduce(16 * kKi + 1, 7).name, "doubling");
   EXPECT_EQ(selector.allreduce(64 * kKi, 7).name, "doubling");
   EXPECT_EQ(selector.allreduce(64 * kKi + 1, 7).name, "halving");
   EXPECT_EQ(selector.allreduce(512 * kKi, 7).name, "halving");
@@ -34,6 +36,16 @@ TEST(LinkSelectorTest, ReducesInFewFlightsWhatIsSmallAndWithFewBytesWhatIsLarge)
   EXPECT_EQ(selector.reduce(256 * kKi + 1, 8).name, "ring");
   EXPECT_EQ(selector.reduceScatter(64 * kKi, 8).name, "direct");
   EXPECT_EQ(selector.reduceScatter(64 * kKi + 1, 8).name, "pairwise");
+}
+
+TEST(LinkSelectorTest, ManyRanksGetEverythingFromEverybodyOnlyWhereThatIsLittle) {
+  const LinkSelector selector;
+
+  EXPECT_EQ(selector.allreduce(2 * kKi, 31).name, "gathered");
+  EXPECT_EQ(selector.allreduce(2 * kKi + 1, 31).name, "doubling");
+  EXPECT_EQ(selector.allreduce(64, 1000).name, "gathered");
+  EXPECT_EQ(selector.allreduce(65, 1000).name, "doubling");
+  EXPECT_EQ(selector.allreduce(0, 8).name, "doubling") << "there is no guest";
 }
 
 TEST(LinkSelectorTest, WhereHalvingHasNoGuestsItSendsNoMoreThanARing) {
@@ -95,7 +107,7 @@ TEST(LinkSelectorTest, EveryNameCanBeForced) {
     EXPECT_TRUE(selector.force({std::string(each.operation), {std::string(each.name), {0}}}));
     EXPECT_FALSE(each.summary.empty());
   }
-  EXPECT_EQ(LinkSelector::names().size(), 14U);
+  EXPECT_EQ(LinkSelector::names().size(), 15U);
 }
 
 TEST(LinkSelectorTest, RefusesWhatNamesNoAlgorithm) {

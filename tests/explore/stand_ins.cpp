@@ -199,6 +199,9 @@ void SharedMemory::unmap() noexcept {}
 std::uint64_t SharedMemory::room() {
   return std::uint64_t{1} << 40U;
 }
+std::uint64_t SharedMemory::roomToMap() {
+  return room();
+}
 
 std::optional<ProcessState> lookAt(pid_t /*pid*/) {
   return std::nullopt;

@@ -9,14 +9,22 @@ namespace {
 constexpr std::size_t kFence = 32;  // elements before and after a tensor that nobody may touch
 constexpr std::int32_t kFenceValue = 0x5EED;
 
-/// Memory for tensors, with a fence around it.
+/// Memory for tensors, with a fence around it. Of the group, where one is given.
 class Field {
  public:
-  Field(std::size_t count, std::int32_t value)
-      : memory_(count + 2 * kFence, kFenceValue), count_(count) {
+  Field(Group* group, std::size_t count, std::int32_t value) : count_(count) {
+    const std::size_t all = count + 2 * kFence;
+    if (group != nullptr) {
+      registered_ = group->allocate(static_cast<std::int64_t>(all), DType::INT32);
+      memory_ = {registered_.dataAs<std::int32_t>(), all};
+    } else {
+      ordinary_.resize(all);
+      memory_ = ordinary_;
+    }
+    std::fill(memory_.begin(), memory_.end(), kFenceValue);
     std::fill_n(memory_.begin() + kFence, count, value);
   }
-  std::span<std::int32_t> values() { return {memory_.data() + kFence, count_}; }
+  std::span<std::int32_t> values() { return memory_.subspan(kFence, count_); }
   Tensor tensor() { return Tensor(values()); }
   Tensor part(std::size_t index, std::size_t size) {
     return Tensor(values().subspan(index * size, size));
@@ -42,7 +50,9 @@ class Field {
   }
 
  private:
-  std::vector<std::int32_t> memory_;
+  std::vector<std::int32_t> ordinary_;
+  Tensor registered_;
+  std::span<std::int32_t> memory_;
   const std::size_t count_;
 };
 
@@ -53,8 +63,10 @@ class Task {
       : group_(group),
         chore_(chore),
         ranks_(static_cast<std::size_t>(group.size())),
-        mine_(chore.count * (givesMany(chore.kind) ? ranks_ : 1), group.rank() + 1),
-        got_(chore.count * (takesMany(chore.kind) ? ranks_ : 1), -1) {}
+        mine_(chore.registered ? &group : nullptr,
+              chore.count * (givesMany(chore.kind) ? ranks_ : 1), group.rank() + 1),
+        got_(chore.registered ? &group : nullptr,
+             chore.count * (takesMany(chore.kind) ? ranks_ : 1), -1) {}
 
   void run() {
     const CallOptions options{.root = chore_.root, .async = chore_.async};
@@ -169,6 +181,7 @@ Chore Chore::any(std::uint64_t choice, int ranks, bool large) {
 
 bool carryOut(Group& group, const Chore& chore, const std::function<void()>& calling,
               const std::function<void()>& wrong) {
+  calling();  // of memory, too
   Task task(group, chore);
   calling();
   try {

@@ -28,6 +28,7 @@ struct Chore {
   std::size_t count = 1;  // elements of four bytes that a rank gives to each other one, or to all
   bool async = false;
   int root = 0;
+  bool registered = false;  // its tensors lie in memory that the other ranks reach
 
   /// Any of them; `choice` is the same on all ranks. Sizes are 4 B, 64 KiB and, where `large`,
   /// 16 MiB.

@@ -62,9 +62,16 @@ int live(Member& member, const Life& life, Way way) {
   } catch (const std::exception& error) {
     note(report, error, nowNs());
   }
-  // The monitor closes connections of other processes in its own time.
-  static_cast<void>(eventually([&] { return holdings() <= before; }, kTimeToLetGo));
-  report.leftBehind.store(holdings() - before);
+  // The monitor closes connections of other processes in its own time. One look decides: at the
+  // next one somebody may have come to ask.
+  std::int64_t left = 0;
+  static_cast<void>(eventually(
+      [&] {
+        left = holdings() - before;
+        return left <= 0;
+      },
+      kTimeToLetGo));
+  report.leftBehind.store(left);
   report.warnings.store(static_cast<std::int64_t>(log.lines().size()));
   return 0;
 }
@@ -120,17 +127,25 @@ void Member::call(Group& group, const std::function<void()>& operation) {
   }
 }
 
-/// A group that has failed once fails always, at once, and for the same reason.
+/// A group that has failed once fails always, at once, and for the same reason. Of the times the
+/// best counts: in the others this process may have had to wait for a core.
 void Member::callAgain(Group& group) {
-  const std::int64_t start = nowNs();
-  try {
-    group.barrier();
-    report_.nextReason.store(-1);
-  } catch (const DistError& error) {
-    report_.nextReason.store(static_cast<std::int32_t>(error.reason()));
-    report_.nextCulprits.store(bitsOf(error.culprits()));
+  constexpr int kCalls = 5;
+  std::int64_t best = INT64_MAX;
+  for (int i = 0; i < kCalls; ++i) {
+    const std::int64_t start = nowNs();
+    std::int32_t reason = -1;
+    try {
+      group.barrier();
+    } catch (const DistError& error) {
+      reason = static_cast<std::int32_t>(error.reason());
+      report_.nextCulprits.store(bitsOf(error.culprits()));
+    }
+    best = std::min(best, nowNs() - start);
+    const bool asBefore = i == 0 || report_.nextReason.load() == reason;
+    report_.nextReason.store(asBefore ? reason : -1);
   }
-  report_.nextNs.store(nowNs() - start);
+  report_.nextNs.store(best);
 }
 
 void Member::awaitPhase(std::int64_t phase) {
@@ -141,6 +156,7 @@ Crew::Crew(int size, Round& round)
     : size_(size),
       seed_(round.rng().next()),
       way_(round.way()),
+      thorough_(round.isThorough()),
       storePath_(folder_.file("store")) {}
 
 Crew::~Crew() {

@@ -36,7 +36,7 @@ class Member {
   void work(Group& group, bool large, std::int64_t enough = INT64_MAX);
   /// One call, whose error is noted likewise.
   void call(Group& group, const std::function<void()>& operation);
-  /// Calls the group that has failed once more, and notes how that ends.
+  /// Calls the group that has failed a few times more, and notes how that ends, and how soon.
   void callAgain(Group& group);
   /// Returns when the row has set the rank's phase to `phase`.
   void awaitPhase(std::int64_t phase);
@@ -67,6 +67,8 @@ class Crew {
   void startOne(int slot, int rank, const Life& life);
 
   int size() const { return size_; }
+  /// See Round.
+  bool isThorough() const { return thorough_; }
   Report& report(int rank) { return board_[rank]; }
   test::Process& process(int slot) { return *processes_[static_cast<std::size_t>(slot)]; }
   const std::string& storePath() const { return storePath_; }
@@ -86,6 +88,7 @@ class Crew {
   const int size_;
   const std::uint64_t seed_;
   const Way way_;
+  const bool thorough_;
   std::function<void(int)> prepare_ = [](int) {};
   const test::TempDir folder_;
   const std::string storePath_;

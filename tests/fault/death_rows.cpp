@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include "base/cgroup.hpp"
+#include "base/process.hpp"
 #include "base/wait.hpp"
+#include "fault/chores.hpp"
 #include "fault/judge.hpp"
 
 namespace unisono::fault {
@@ -133,9 +135,9 @@ void dumpsCore(Round& round) {
   for (const int rank : ranksBut(crew.size(), {victim})) {
     crew.awaitError(rank);
   }
-  // Told before the kernel was done with it: then they know what it is doing.
+  // Told before the kernel had written its file: then they know what it is doing.
   Verdict verdict = deathOf({victim});
-  if (!crew.process(victim).ended()) {
+  if (isDumpingCore(crew.process(victim).pid())) {
     verdict.text = "dumping core";
   }
   judgeSurvivors(round, crew, {victim}, crashed, verdict);
@@ -222,6 +224,51 @@ void allButOneDie(Round& round) {
   severalDie(round, 4, ranksBut(4, {survivor}));
 }
 
+/// So many operations of a group, the same on all its ranks.
+void doSome(Member& member, Group& group, int count) {
+  SeededRng rng(static_cast<std::uint64_t>(count));
+  for (int i = 0; i < count; ++i) {
+    const bool right = carryOut(
+        group, Chore::any(rng.next(), group.size(), false),
+        [&] { member.report().calledNs.store(nowNs()); },
+        [&] { member.report().wrong.store(true); });
+    require(right, "a wrong result");
+    member.report().operations.fetch_add(1);
+  }
+}
+
+/// Ranks 0 and 1 have a group of their own, as 2 and 3 have, of which one is killed.
+void othersGoOn(Round& round) {
+  Crew crew(4, round);
+  const int victim = 2 + round.pick(2);
+  crew.start([](Member& member) {
+    Group world = member.join();
+    Group part = *world.split(member.rank() / 2);
+    doSome(member, part, 3);
+    Group& failing = member.rank() < 2 ? world : part;
+    member.call(failing, [&] {
+      for (;;) {
+        doSome(member, failing, 1);
+      }
+    });
+    if (member.rank() < 2) {
+      doSome(member, part, 50);
+      member.report().phase.store(2);
+    }
+  });
+  crew.awaitOperations(3);
+  const std::int64_t when = nowNs();
+  ::kill(crew.process(victim).pid(), SIGKILL);
+  for (const int rank : {0, 1}) {
+    Report& seen = crew.report(rank);
+    require(eventually([&] { return seen.phase.load() == 2 || crew.process(rank).ended(); }) &&
+                seen.phase.load() == 2,
+            "rank ", rank, " did not go on with the group that has lost nobody: ", seen.text);
+  }
+  judgeSurvivors(round, crew, {victim}, when, deathOf({victim}));
+  crew.process(victim).join();
+}
+
 constexpr Milliseconds kNone{0};
 constexpr Milliseconds kDeath{250};
 
@@ -231,6 +278,9 @@ constexpr Row kRows[] = {
     {"F1b", "KilledWhileOthersReadIt",
      "the same, while blocks are read in the memory of who gives them", "PEER_DEAD, the victim",
      kNone, kDeath, killedPulling, 6, Row::Where::SHM_ONLY},
+    {"F1c", "KilledInAnotherGroup",
+     "the same, in one of two groups: the other one goes on, and only the world fails too",
+     "PEER_DEAD, the victim; 50 operations of the other group", kNone, kDeath, othersGoOn, 3},
     {"F2", "KilledWithMuchMemory", "the same, and it has 8 GiB of memory (tests: 256 MiB)",
      "PEER_DEAD, the victim", kNone, kDeath, killedLarge},
     {"F3", "SegmentationFault", "a rank crashes (SIGSEGV) without a core file",

@@ -5,8 +5,10 @@
 namespace unisono::fault {
 namespace {
 
-// The promise is 1 ms; machines that run tests have other things to do, too.
-constexpr std::int64_t kNextCallNs = 500'000'000;
+// The promise, which scripts/prove.sh judges by; and what is allowed on machines that run tests,
+// and have other things to do.
+constexpr std::int64_t kNextCallNs = 1'000'000;
+constexpr std::int64_t kNextCallInTestsNs = 500'000'000;
 
 }  // namespace
 
@@ -28,8 +30,9 @@ void judge(Crew& crew, int rank, const Verdict& verdict) {
   }
   require(seen.nextReason.load() == seen.reason.load(), "the next call of rank ", rank,
           " did not fail for the same reason, but ", seen.nextReason.load(), ": ", seen.text);
-  require(seen.nextNs.load() < kNextCallNs, "the next call of rank ", rank, " failed after ",
-          seen.nextNs.load() / 1'000'000, " ms");
+  const std::int64_t bound = crew.isThorough() ? kNextCallNs : kNextCallInTestsNs;
+  require(seen.nextNs.load() < bound, "the next calls of rank ", rank, " failed after ",
+          seen.nextNs.load() / 1000, " us at best");
 }
 
 std::int64_t lastTold(Crew& crew, const std::vector<int>& ranks, std::int64_t since) {

@@ -19,7 +19,8 @@ namespace {
 constexpr Milliseconds kNone{0};
 // T of the rows in which a rank may not come: all others must have come within it.
 constexpr Milliseconds kPatience{3000};
-constexpr Milliseconds kRefused{1050};  // for a refusal that may be one of an earlier group
+constexpr Milliseconds kRefused{1050};          // for a refusal that may be one of an earlier group
+constexpr std::uint64_t kReserve = 64U << 20U;  // which is not shared
 
 /// Everything works, as often as it is tried.
 void workAll(Member& member, bool large) {
@@ -69,7 +70,6 @@ void littleMemory(Round& round) {
   if (!mayMount()) {
     throw Skipped("needs the right to mount");
   }
-  constexpr std::uint64_t kReserve = 64U << 20U;
   Crew crew(4, round);  // whose ring would be 2 MiB
   const std::uint64_t room = round.number() % 2 == 0 ? 1U << 20U : 600U << 10U;
   crew.setPreparation([&](int) { pretendCgroup(kReserve + room); });
@@ -112,28 +112,71 @@ StorePtr openTogether(const Crew& crew) {
   return store;
 }
 
-/// To all ranks, or to one of them.
-void noMemfd(Round& round) {
-  Crew crew(3, round);
-  const int only = round.number() == 0 ? -1 : round.number() - 1;
-  const auto isDenied = [only](int rank) { return only < 0 || only == rank; };
-  crew.setPreparation([&](int rank) {
-    mesh::Harbour::instance().listenAt(*SocketAddress::parse("127.0.0.1", 0));  // it stays
-    if (isDenied(rank)) {
-      denySystemCalls({SYS_memfd_create});
+/// Whether this process has mapped any memory of a group.
+bool sharesMemory() {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("memfd:unisono") != std::string::npos) {
+      return true;
     }
+  }
+  return false;
+}
+
+/// All get through by TCP, and those who lack something say so, once. `takeAway` takes it from a
+/// rank, at the last moment.
+void workByTcp(Crew& crew, const std::function<bool(int)>& lacks,
+               const std::function<void()>& takeAway) {
+  crew.setPreparation([](int) {
+    mesh::Harbour::instance().listenAt(*SocketAddress::parse("127.0.0.1", 0));  // it stays
   });
   crew.start([&](Member& member) {
+    if (lacks(member.rank())) {
+      takeAway();
+    }
     Group group = member.join(std::chrono::seconds(20), openTogether(crew));
-    member.work(group, round.isThorough(), 40);
+    member.report().phase.store(sharesMemory() ? 1 : 0);
+    member.work(group, crew.isThorough(), 40);
   });
   for (int rank = 0; rank < crew.size(); ++rank) {
     crew.awaitEnd(rank);
     const Report& seen = crew.report(rank);
     require(seen.operations.load() == 40, "rank ", rank, " did not get through: ", seen.text);
-    require(seen.warnings.load() == (isDenied(rank) ? 1 : 0), "rank ", rank, " warned ",
+    require(seen.phase.load() == 0, "rank ", rank, " shares memory after all");
+    require(seen.warnings.load() == (lacks(rank) ? 1 : 0), "rank ", rank, " warned ",
             seen.warnings.load(), " times");
   }
+}
+
+/// To all ranks, or to one of them.
+void noMemfd(Round& round) {
+  Crew crew(3, round);
+  const int only = round.number() == 0 ? -1 : round.number() - 1;
+  workByTcp(
+      crew, [only](int rank) { return only < 0 || only == rank; },
+      [] { denySystemCalls({SYS_memfd_create}); });
+}
+
+/// Neither the smallest ring fits; or not even what is needed before.
+void noRoom(Round& round) {
+  if (!mayMount()) {
+    throw Skipped("needs the right to mount");
+  }
+  Crew crew(4, round);
+  const std::uint64_t room = round.number() % 2 == 0 ? 300U << 10U : 0;
+  workByTcp(
+      crew, [](int rank) { return rank == 0; }, [room] { pretendCgroup(kReserve + room); });
+}
+
+/// Rank 0, which makes the memory, or another one, which only maps it.
+void fewAddresses(Round& round) {
+#ifdef UNISONO_SANITIZED
+  throw Skipped("a sanitizer needs more addresses than any limit leaves");
+#endif
+  Crew crew(3, round);
+  workByTcp(
+      crew, [poor = round.number() % 2](int rank) { return rank == poor; },
+      [] { limitAddresses(kReserve + (100U << 10U)); });
 }
 
 /// The same, where it was told to use nothing else.
@@ -263,6 +306,10 @@ constexpr Row kRows[] = {
      kNone, littleShm, 4, kShmOnly},
     {"F30", "LittleMemory", "a memory cgroup in which the rings have no room (pretended)",
      "success with smaller rings, one warning", kNone, kNone, littleMemory, 2, kShmOnly},
+    {"F30b", "NoRoom", "a memory cgroup of rank 0 without room for the smallest ring (pretended)",
+     "success by TCP, one warning", kNone, kNone, noRoom, 2, kShmOnly},
+    {"F30c", "FewAddresses", "RLIMIT_AS without room for a ring, at rank 0 or another",
+     "success by TCP, one warning", kNone, kNone, fewAddresses, 2, kShmOnly},
     {"F31", "NoPulling", "process_vm_readv is denied to all or one, from the start or later",
      "success", kNone, kNone, noPulling, 4, kShmOnly},
     {"F31b", "NoMemfd", "memfd_create is denied to all or one",

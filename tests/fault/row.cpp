@@ -25,14 +25,6 @@ bool hasOwnShm() {
   return own;
 }
 
-/// What the processes of a round must not leave on the host. Their own descriptors and mappings
-/// they count themselves: Crew::awaitEnd().
-void checkNothingLeft() {
-  require(::waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD, "a process was left behind");
-  require(!hasOwnShm() || std::filesystem::is_empty("/dev/shm"),
-          "something was left behind in /dev/shm");
-}
-
 int numberOf(const Row& row) {
   return std::stoi(row.id + 1);
 }
@@ -43,6 +35,17 @@ bool isFor(const Row& row, Way way) {
 }
 
 }  // namespace
+
+void watchWhatIsLeft() {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // orphans come to us, and are found
+  static_cast<void>(hasOwnShm());
+}
+
+void checkNothingLeft() {
+  require(::waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD, "a process was left behind");
+  require(!hasOwnShm() || std::filesystem::is_empty("/dev/shm"),
+          "something was left behind in /dev/shm");
+}
 
 std::vector<Row> allRows() {
   std::vector<Row> rows;
@@ -63,8 +66,7 @@ std::vector<Row> allRows() {
 }
 
 Outcome runRow(const Row& row, int rounds, std::uint64_t seed, bool thorough) {
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // orphans come to us, and are found
-  static_cast<void>(hasOwnShm());
+  watchWhatIsLeft();
   Outcome outcome;
   const std::int64_t before = holdings();
   try {

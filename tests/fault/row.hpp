@@ -101,6 +101,13 @@ struct Outcome {
   std::string skipped;  // why it cannot be shown here
 };
 
+/// From now on checkNothingLeft() sees all processes that this one's leave behind and, where that
+/// is allowed, a /dev/shm that nobody else uses.
+void watchWhatIsLeft();
+/// Throws Broken if processes that were started and have ended have left something on the host.
+/// Their own descriptors and mappings they count themselves: Crew::awaitEnd().
+void checkNothingLeft();
+
 /// Runs a row so many times, or until a promise is broken. Times are not judged here.
 Outcome runRow(const Row& row, int rounds, std::uint64_t seed, bool thorough);
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <fcntl.h>
+#include <fstream>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -49,6 +50,14 @@ void coverWithTmpfs(const std::string& path, const std::string& options, bool re
   require(hasOwnMounts() && ::mount("none", path.c_str(), "tmpfs", readOnly ? MS_RDONLY : 0,
                                     options.c_str()) == 0,
           "no tmpfs over ", path);
+}
+
+void limitAddresses(std::uint64_t more) {
+  std::uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlim_t most = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) + more;
+  const rlimit limit{.rlim_cur = most, .rlim_max = most};
+  require(::setrlimit(RLIMIT_AS, &limit) == 0, "the addresses cannot be limited");
 }
 
 DescriptorLimit::DescriptorLimit(int count) {

@@ -1,6 +1,7 @@
 // Sandbox: what a process is denied, for itself and what it starts.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <sys/resource.h>
 #include <vector>
@@ -15,6 +16,9 @@ bool mayMount();
 
 /// Puts a tmpfs over `path` that only this process sees; `options` as of mount(8), "size=1m".
 void coverWithTmpfs(const std::string& path, const std::string& options, bool readOnly = false);
+
+/// From now on this process may map so many bytes more.
+void limitAddresses(std::uint64_t more);
 
 /// While it lives, no more than `count` descriptors can be opened beyond those that are open.
 class DescriptorLimit {

@@ -12,7 +12,7 @@
 #include "net/connect.hpp"
 #include "net/handshake.hpp"
 #include "net/net_support.hpp"
-#include "transport/mesh/roster.hpp"
+#include "transport/mesh/harbour.hpp"
 #include "transport/mesh/wire.hpp"
 #include "transport/root_record.hpp"
 #include "transport/shm/layout.hpp"
@@ -26,6 +26,7 @@ constexpr Milliseconds kNoStore{500};
 constexpr Milliseconds kAbsence{2000};  // T where a rank does not come: all others must within it
 constexpr Milliseconds kLate{50};
 const std::string kRootKey = "world/unisono/unisono/root";  // of a group called "world"
+const std::string kHarbourKey = "harbour";                  // the port of rank 0
 
 StorePtr clientOf(const test::ServerProcess& server) {
   return std::make_shared<TCPStore>("127.0.0.1", TCPStoreOptions{.port = server.port()});
@@ -185,14 +186,18 @@ void claimed(Round& round) {
   round.number() % 2 == 0 ? claimedTwice(round) : zeroClaimedTwice(round);
 }
 
+/// Where this process is reached by TCP.
+void tellHarbour(const std::string& path) {
+  const auto here = SocketAddress::loopback(AF_INET, 0);
+  FileStore(path).set(kHarbourKey, asBytes(str(mesh::Harbour::instance().listenAt(here))));
+}
+
 /// Whether who comes to rank 0 of a group by TCP, as its rank 1 would, is let in.
 bool isLetIn(FileStore& store, const std::string& cookie) {
-  const std::string card = str("world/unisono/unisono/mesh/", cookie, "/card/0");
-  store.wait({card}, std::chrono::seconds(20));
-  const Bytes bytes = store.get(card);
-  const auto root = mesh::Member::decode(asText(bytes));
-  require(root.has_value(), "the card of rank 0 is not understood");
-  Socket socket = connectTo(root->address, root->port, test::soon(), std::chrono::seconds(20));
+  store.wait({kHarbourKey}, std::chrono::seconds(20));
+  const int port = std::stoi(std::string(asText(store.get(kHarbourKey))));
+  Socket socket = connectTo("127.0.0.1", static_cast<std::uint16_t>(port), test::soon(),
+                            std::chrono::seconds(20));
   const Key name = deriveKey(cookie, "mesh-id");
   const HandshakeConnector handshake(deriveKey(cookie, "mesh"),
                                      {reinterpret_cast<const char*>(name.data()), kHandshakeIdSize},
@@ -234,7 +239,10 @@ void comeTooLate(Member& member, const std::string& path, Way way) {
 
 void stale(Round& round) {
   Crew crew(2, round);
-  const Life life = [](Member& member) {
+  const Life life = [&](Member& member) {
+    if (member.rank() == 0 && round.way() != Way::SHM) {
+      tellHarbour(crew.storePath());
+    }
     { Group old = member.join(); }
     Group group = member.join();
     member.work(group, false, 5);

@@ -34,6 +34,7 @@ using test::textOfThrown;
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using namespace std::chrono_literals;
 
 std::vector<std::byte> pattern(int rank, std::size_t size) {
@@ -163,6 +164,61 @@ TEST(CourierFailureTest, DifferentCallsAreToldToAll) {
   for (const auto& each : thrown) {
     EXPECT_THAT(textOfThrown(each),
                 AllOf(HasSubstr("[MISMATCH]"), HasSubstr("rank 2 calls test 7")));
+  }
+}
+
+TEST(CourierFailureTest, RanksThatWaitForEachOtherAskWhatTheyHaveCalled) {
+  MeshWorld world(2);
+  const auto thrown = world.outcomes([](Courier& comm) {
+    std::byte in{};
+    const RecvFrom fromOther{.rank = 1 - comm.rank(), .block = {&in, 1}};
+    operate(
+        comm,
+        [&] {
+          comm.transfer({}, {&fromOther, 1});
+        },
+        testCall(static_cast<std::uint32_t>(comm.rank()) + 4));
+  });
+  for (const auto& each : thrown) {
+    EXPECT_THAT(textOfThrown(each), AllOf(HasSubstr("[MISMATCH]"), HasSubstr("calls test 4"),
+                                          HasSubstr("calls test 5")));
+  }
+}
+
+TEST(CourierFailureTest, WhoIsOperationsFurtherStillTellsWhatItCalled) {
+  MeshWorld world(3);
+  const auto thrown = world.outcomes([](Courier& comm) {
+    std::byte byte{};
+    const RecvFrom fromNext{.rank = 1, .block = {&byte, 1}};
+    if (comm.rank() == 0) {  // waits for one who has called something else, and has done it
+      operate(
+          comm,
+          [&] {
+            comm.transfer({}, {&fromNext, 1});
+          },
+          testCall(4));
+    }
+    const SendTo toOther{comm.rank() == 1 ? 2 : 1, {&byte, 1}};
+    const RecvFrom fromOther{.rank = toOther.rank, .block = {&byte, 1}};
+    for (int turn = 0; turn < 5; ++turn) {
+      operate(
+          comm,
+          [&] {
+            comm.transfer({&toOther, 1}, {&fromOther, 1});
+          },
+          testCall(5));
+    }
+    const RecvFrom fromFirst{.rank = 0, .block = {&byte, 1}};
+    operate(
+        comm,
+        [&] {
+          comm.transfer({}, {&fromFirst, 1});
+        },
+        testCall(6));
+  });
+  for (const auto& each : thrown) {
+    EXPECT_THAT(textOfThrown(each), AllOf(HasSubstr("[MISMATCH]"), HasSubstr("calls test 4"),
+                                          HasSubstr("calls test 5")));
   }
 }
 
@@ -368,7 +424,10 @@ TEST_P(CourierStoppedTest, ARankThatIsStoppedIsLateAndNotLost) {
 
 INSTANTIATE_TEST_SUITE_P(Ways, CourierStoppedTest, ::testing::Bool());
 
-TEST(CourierProcessTest, AnotherSecretIsNamed) {
+/// Rank 0 has a secret; rank 1 has this one, or none.
+class CourierSecretTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(CourierSecretTest, AnotherIsNamed) {
   const TempDir folder;
   const std::string cookie = randomId();
   const auto rankOf = [&](int rank) {
@@ -376,7 +435,7 @@ TEST(CourierProcessTest, AnotherSecretIsNamed) {
         meshOptions(std::make_shared<FileStore>(folder.file("store"), 2), rank, 2, cookie), 2);
   };
   const Forked other([&] {
-    const ScopedEnv secret("UNISONO_AUTH_SECRET", "another secret than yours");
+    const ScopedEnv secret("UNISONO_AUTH_SECRET", GetParam());
     const MeshRank mine = rankOf(1);
     EXPECT_THROW(shift(*mine.courier, 10), DistBackendError);
     // Refused first, it would be gone before the other is.
@@ -384,10 +443,14 @@ TEST(CourierProcessTest, AnotherSecretIsNamed) {
   });
   const ScopedEnv secret("UNISONO_AUTH_SECRET", "a secret of the parent");
   const MeshRank mine = rankOf(0);
-  EXPECT_THAT(
-      textOf<DistBackendError>([&] { shift(*mine.courier, 10); }),
-      AllOf(HasSubstr("[AUTH_FAILED]"), HasSubstr("rank 1"), HasSubstr("UNISONO_AUTH_SECRET")));
+  const std::string text = textOf<DistBackendError>([&] { shift(*mine.courier, 10); });
+  EXPECT_THAT(text, AllOf(HasSubstr("[AUTH_FAILED]"), HasSubstr("rank 1"),
+                          HasSubstr("UNISONO_AUTH_SECRET")));
+  EXPECT_THAT(text, Not(HasSubstr("of the parent")));
 }
+
+INSTANTIATE_TEST_SUITE_P(Secrets, CourierSecretTest,
+                         ::testing::Values("another secret than yours", ""));
 
 }  // namespace
 }  // namespace unisono::mesh

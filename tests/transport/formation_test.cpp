@@ -9,6 +9,7 @@
 #include <future>
 #include <gmock/gmock.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 #include "unisono/store/file_store.hpp"
@@ -129,6 +130,47 @@ TEST(FormationTest, AnInterruptOfOneEndsItForAll) {
   EXPECT_THROW(std::rethrow_exception(thrown[1]), Interrupt);
 }
 
+thread_local bool isRoot = false;
+
+/// Rank 0 does not come back from it before it is let go.
+class StuckStore final : public WatchedStore {
+ public:
+  using Store::wait;
+  void wait(std::span<const std::string> keys, std::chrono::milliseconds timeout) override {
+    if (isRoot) {
+      reached.set_value();
+      isRoot = false;
+      letGo.get_future().wait();
+    }
+    WatchedStore::wait(keys, timeout);
+  }
+  std::promise<void> reached;
+  std::promise<void> letGo;
+};
+
+TEST(FormationTest, WhenAllHaveComeItIsRankZeroThatIsLate) {
+  const auto store = std::make_shared<StuckStore>();
+  const auto thrown = onThreads(2, [&](int rank) {
+    isRoot = rank == 0;
+    FormOptions mine = options(store, rank, 2);
+    if (rank == 1) {
+      store->reached.get_future().wait();
+      mine.timeout = 1s;
+    }
+    try {
+      Segment::form(mine);
+    } catch (...) {
+      if (rank == 1) {
+        store->letGo.set_value();
+      }
+      throw;
+    }
+  });
+  EXPECT_THAT(textOfThrown(thrown[1]),
+              AllOf(HasSubstr("2 of 2 ranks have come, rank 0 has not opened it"),
+                    HasSubstr("[TIMEOUT]"), HasSubstr("culprits=[0]")));
+}
+
 /// Every call of it is interrupted again while `interrupted`.
 class InterruptedStore final : public WatchedStore {
  public:
@@ -172,6 +214,32 @@ TEST(FormationTest, ARankOnAnotherHostEndsItForAll) {
                 AllOf(HasSubstr("[PEER_UNREACHABLE]"), HasSubstr("spans several hosts"),
                       HasSubstr("elsewhere"), HasSubstr("culprits=[2]")));
   }
+}
+
+TEST(FormationTest, WhoSeesRankZeroDieTellsThoseOnOtherHosts) {
+  const test::TempDir folder;
+  const auto open = [&] { return std::make_shared<FileStore>(folder.file("store")); };
+  const Child root([&] { Segment::form(options(open(), 0, 3)); });  // rank 2 does not come
+  const StorePtr store = open();
+  store->wait({"unisono/root"}, 60s);
+  const auto record = RootRecord::decode(store->getString("unisono/root"));
+  ASSERT_TRUE(record);
+  std::thread killer([&] {
+    const FormOptions mine = options(store, 2, 3);
+    EXPECT_EQ(Meeting(mine).whatWasSaidFor(record->cookie), std::nullopt);
+    root.kill(SIGKILL);
+  });
+  EXPECT_THAT(textOf<DistBackendError>([&] { Segment::form(options(store, 1, 3)); }),
+              AllOf(HasSubstr("[PEER_DEAD]"), HasSubstr("culprits=[0]")));
+  killer.join();
+
+  const FormOptions elsewhere = options(store, 2, 3);
+  Meeting meeting(elsewhere);
+  const auto said = meeting.whatWasSaidFor(record->cookie);
+  ASSERT_TRUE(said);
+  EXPECT_EQ(said->reason, Reason::PEER_DEAD);
+  EXPECT_THAT(said->culprits, ::testing::ElementsAre(0));
+  EXPECT_EQ(meeting.whatWasSaidFor(std::string(32, '0')), std::nullopt) << "of another group";
 }
 
 TEST(FormationTest, WhatRankZeroCannotHaveIsToldToTheOthers) {

@@ -57,13 +57,18 @@ class FormingTest : public ::testing::Test {
   void awaitCard(int rank) const { keep_->wait({cardKey(rank)}, 30s); }
   /// As if rank `rank` had come, whose process cannot be seen from here.
   void leaveCard(int rank, std::uint16_t port) const {
+    leaveCard(rank, port, thisProcess().boot, "127.0.0.1");
+  }
+  /// The same of a host that has started as `boot`, at `address`.
+  void leaveCard(int rank, std::uint16_t port, const std::string& boot,
+                 const std::string& address) const {
     ProcessMark process = thisProcess();
     process.pidNamespace += 1;
+    process.boot = boot;
     const Member member{.host = "another",
                         .process = encodeMark(process),
                         .settings = "",
-                        .address = "127.0.0.1",
-                        .port = port};
+                        .addresses = {{address, port}}};
     keep_->set(cardKey(rank), asBytes(member.encode()));
   }
 
@@ -98,16 +103,59 @@ TEST_F(FormingTest, RankZeroThatDiesIsNamedByThoseWhoWaitForIt) {
   EXPECT_THAT(whyNot(1, 3), AllOf(HasSubstr("[PEER_DEAD]"), HasSubstr("culprits=[0]")));
 }
 
+ProcessMark processThatDied() {
+  const Forked process([] { ::pause(); });
+  ProcessMark mark = thisProcess();
+  mark.pid = process.pid();
+  mark.startTicks = lookAt(process.pid())->startTicks;
+  return mark;
+}
+
 TEST_F(FormingTest, RankZeroThatDiesBeforeItHasLeftItsCardIsNamed) {
-  auto root = std::make_unique<Forked>([] { ::pause(); });
   MeshOptions options = meshOptions(keep_, 1, 2, cookie_, kLong);
-  ProcessMark process = thisProcess();
-  process.pid = root->pid();
-  process.startTicks = lookAt(root->pid())->startTicks;
-  options.meet.root = encodeMark(process);
-  root.reset();
+  options.meet.root = encodeMark(processThatDied());
   EXPECT_THAT(textOf<DistBackendError>([&] { Mesh::form(options); }),
               AllOf(HasSubstr("[PEER_DEAD]"), HasSubstr("culprits=[0]")));
+}
+
+TEST_F(FormingTest, ItsDeathIsToldToThoseWhoCannotSeeIt) {
+  MeshOptions seeing = meshOptions(keep_, 1, 3, cookie_, kLong);
+  seeing.meet.root = encodeMark(processThatDied());
+  EXPECT_THAT(textOf<DistBackendError>([&] { Mesh::form(seeing); }), HasSubstr("culprits=[0]"));
+  EXPECT_THAT(whyNot(2, 3), AllOf(HasSubstr("[PEER_DEAD]"), HasSubstr("culprits=[0]")));
+}
+
+TEST_F(FormingTest, TheWordOfThoseWhoSawRankZeroDieElsewhereIsTaken) {
+  MeshOptions options = meshOptions(keep_, 1, 2, cookie_, kLong);
+  options.hearsay.saidForRoot = [] {
+    return AbortCause{.reason = Reason::PEER_DEAD, .culprits = {0}, .text = "rank 0 is no more"};
+  };
+  EXPECT_THAT(textOf<DistBackendError>([&] { Mesh::form(options); }),
+              AllOf(HasSubstr("[PEER_DEAD]"), HasSubstr("culprits=[0]"), HasSubstr("is no more")));
+}
+
+TEST_F(FormingTest, NobodyLearnsOfAGroupWhoseRankZeroCannotBeAskedYet) {
+  MeshOptions options = meshOptions(keep_, 0, 1, cookie_, kLong);
+  options.hearsay.announce = [&] {
+    EXPECT_TRUE(keep_->check({cardKey(0)}));
+    throw DistBackendError({.reason = Reason::CONFIG, .what = "there is another rank 0"});
+  };
+  EXPECT_THAT(textOf<DistBackendError>([&] { Mesh::form(options); }), HasSubstr("another rank 0"));
+  EXPECT_FALSE(keep_->check({cardKey(0)})) << "of a group that there is not";
+}
+
+TEST_F(FormingTest, NobodyGoesOnBeforeWhatTheyMetByIsTakenBack) {
+  std::thread root([&] {
+    MeshOptions options = meshOptions(keep_, 0, 2, cookie_, kLong);
+    options.hearsay.close = [&] {
+      EXPECT_TRUE(keep_->check({cardKey(1)})) << "it is closed once all have come";
+      EXPECT_FALSE(keep_->check({str("unisono/mesh/", cookie_, "/roster")}))
+          << "then they are told";
+    };
+    Mesh::form(options);
+  });
+  form(1, 2);
+  root.join();
 }
 
 TEST_F(FormingTest, ARankThatIsStoppedIsNotTakenForDead) {
@@ -142,6 +190,61 @@ TEST_F(FormingTest, WhoGivesUpTellsRankZeroWhomItWaitedFor) {
   for (const std::string& text : {told, impatient}) {
     EXPECT_THAT(text, HasSubstr("not formed in 500ms: 2 of 3 ranks have come, not rank 2"));
     EXPECT_THAT(text, AllOf(HasSubstr("[TIMEOUT]"), HasSubstr("culprits=[2]")));
+  }
+}
+
+TEST_F(FormingTest, OfSeveralAddressesTheOneThatAnswersIsTaken) {
+  std::vector<Member> known;
+  const auto thrown = test::onThreads(2, [&](int rank) {
+    if (rank == 0) {  // once rank 1 has left its card, which gets an address where nobody is
+      awaitCard(1);
+      Member other = Member::decode(asText(keep_->get(cardKey(1)))).value();
+      other.addresses.insert(other.addresses.begin(), {"127.0.0.1", closedPort()});
+      keep_->set(cardKey(1), asBytes(other.encode()));
+    }
+    const test::MeshRank mine(meshOptions(store(2), rank, 2, cookie_, kLong), 2);
+    std::byte byte{};
+    test::operate(*mine.courier, [&] {
+      mine.courier->exchange({1 - rank, {&byte, 1}}, {.rank = 1 - rank, .block = {&byte, 1}});
+    });
+    if (rank == 0) {
+      known = mine.mesh->roster();
+    }
+  });
+  EXPECT_THAT(thrown, ::testing::Each(nullptr));
+  EXPECT_EQ(known[1].addresses.size(), 2U);
+}
+
+TEST_F(FormingTest, LeavesNothingInTheStore) {
+  for (const int size : {1, 2, 5}) {
+    const auto store = std::make_shared<HashStore>();
+    const std::string cookie = randomId();
+    const auto thrown = test::onThreads(
+        size, [&](int rank) { Mesh::form(meshOptions(store, rank, size, cookie, kLong)); });
+    EXPECT_THAT(thrown, ::testing::Each(nullptr));
+    EXPECT_EQ(store->numKeys(), 0) << size << " ranks";
+  }
+}
+
+TEST_F(FormingTest, ALoopbackAddressIsOfNoUseToAnotherHost) {
+  leaveCard(1, 5, "another-boot", "192.0.2.7");
+  EXPECT_THAT(whyNot(0, 2),
+              AllOf(HasSubstr("rank 0"), HasSubstr("loopback address only"),
+                    HasSubstr("rank 1 is on another host"), HasSubstr("UNISONO_HOST_ADDR"),
+                    HasSubstr("[CONFIG]"), HasSubstr("culprits=[0]")));
+}
+
+TEST_F(FormingTest, ALoopbackAddressBesideRankZeroIsFoundToo) {
+  const ScopedEnv advertised("UNISONO_ADVERTISE", "192.0.2.7");
+  // Whichever of the two is looked at first.
+  for (const int fault : {1, 2}) {
+    leaveCard(fault, 5);
+    leaveCard(3 - fault, 5, "another-boot", "192.0.2.8");
+    EXPECT_THAT(whyNot(0, 3),
+                AllOf(HasSubstr(str("rank ", fault, " (on ")), HasSubstr("loopback address only"),
+                      HasSubstr("[CONFIG]"), HasSubstr(str("culprits=[", fault, "]"))));
+    keep_->deleteKey(cardKey(0));
+    keep_->deleteKey(str("unisono/mesh/", cookie_, "/roster"));
   }
 }
 

@@ -2,7 +2,9 @@
 // anything.
 #include "transport/mesh/harbour.hpp"
 
+#include <filesystem>
 #include <gmock/gmock.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include "base/wait.hpp"
@@ -55,6 +57,10 @@ class HarbourTest : public ::testing::Test {
     char byte = 0;
     const IoResult result = socket.recvSome(&byte, 1, Deadline::after(20s));
     return result.outcome == IoOutcome::CLOSED || result.outcome == IoOutcome::FAILED;
+  }
+  static bool isOpen(const Socket& socket) {
+    pollfd each{.fd = socket.fd(), .events = POLLIN, .revents = 0};
+    return ::poll(&each, 1, 0) == 0;
   }
   std::string noteTo(std::uint32_t rank, Purpose purpose = Purpose::LINK) const {
     return Note{.from = 1, .to = rank, .purpose = purpose}.encode();
@@ -142,6 +148,81 @@ TEST_F(HarbourTest, IsNotHeldUpByThoseWhoSayNothing) {
   const HandshakeConnector handshake(key_, kId, noteTo(0));
   ASSERT_TRUE(socket.sendAll(handshake.hello(), Deadline::after(20s)).isDone());
   EXPECT_TRUE(handshake.prove(receive(socket, kChallengeSize)));
+}
+
+TEST_F(HarbourTest, WhatWasOverheardLetsNobodyIn) {
+  const HandshakeConnector handshake(key_, kId, noteTo(0));
+  std::string proof;
+  {
+    Socket socket = connect();
+    ASSERT_TRUE(socket.sendAll(handshake.hello(), Deadline::after(20s)).isDone());
+    proof = handshake.prove(receive(socket, kChallengeSize)).value();
+    ASSERT_TRUE(socket.sendAll(proof, Deadline::after(20s)).isDone());
+    EXPECT_EQ(receive(socket, 1), std::string(1, kWelcome));
+  }
+  LogCapture log;
+  Socket replay = connect();
+  ASSERT_TRUE(replay.sendAll(handshake.hello() + proof, Deadline::after(20s)).isDone());
+  EXPECT_EQ(receive(replay, kChallengeSize).size(), kChallengeSize);
+  EXPECT_TRUE(isClosed(replay));
+  EXPECT_EQ(dock_.count(), 1U);
+  EXPECT_THAT(log.lines(), Contains(HasSubstr("AUTH_FAILED")));
+}
+
+TEST_F(HarbourTest, WhoBreaksOffIsForgotten) {
+  const HandshakeConnector handshake(key_, kId, noteTo(0));
+  const std::string& hello = handshake.hello();
+  for (std::size_t said = 0; said < hello.size(); ++said) {
+    Socket socket = connect();
+    ASSERT_TRUE(socket.sendAll(hello.substr(0, said), Deadline::after(20s)).isDone());
+    ASSERT_EQ(::shutdown(socket.fd(), SHUT_WR), 0);
+    EXPECT_TRUE(isClosed(socket)) << said << " bytes of the hello";
+  }
+  for (std::size_t proven = 0; proven < kProofSize; ++proven) {
+    Socket socket = connect();
+    ASSERT_TRUE(socket.sendAll(hello, Deadline::after(20s)).isDone());
+    const std::string proof = handshake.prove(receive(socket, kChallengeSize)).value();
+    ASSERT_TRUE(socket.sendAll(proof.substr(0, proven), Deadline::after(20s)).isDone());
+    ASSERT_EQ(::shutdown(socket.fd(), SHUT_WR), 0);
+    EXPECT_TRUE(isClosed(socket)) << proven << " bytes of the proof";
+  }
+  EXPECT_EQ(dock_.count(), 0U);
+}
+
+TEST_F(HarbourTest, WhoTakesTooLongIsSentAway) {
+  const auto descriptors = [] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
+  const auto before = descriptors();
+  const HandshakeConnector handshake(key_, kId, noteTo(0));
+  {
+    Socket silent = connect();
+    Socket slow = connect();
+    Socket unproven = connect();
+    ASSERT_TRUE(slow.sendAll(handshake.hello().substr(0, 5), Deadline::after(20s)).isDone());
+    ASSERT_TRUE(unproven.sendAll(handshake.hello(), Deadline::after(20s)).isDone());
+    EXPECT_EQ(receive(unproven, kChallengeSize).size(), kChallengeSize);
+    for (Socket* each : {&silent, &slow, &unproven}) {
+      EXPECT_TRUE(isClosed(*each));
+    }
+  }
+  EXPECT_EQ(descriptors(), before);
+  EXPECT_EQ(dock_.count(), 0U);
+}
+
+TEST_F(HarbourTest, OfTooManyWhoSayNothingTheFirstGo) {
+  constexpr std::size_t kMost = 1024;  // docs/wire/tcp_link.md
+  std::vector<Socket> silent;
+  for (std::size_t i = 0; i < kMost; ++i) {
+    silent.push_back(connect());
+  }
+  Socket socket = connect();
+  const HandshakeConnector handshake(key_, kId, noteTo(0));
+  ASSERT_TRUE(socket.sendAll(handshake.hello(), Deadline::after(20s)).isDone());
+  EXPECT_TRUE(handshake.prove(receive(socket, kChallengeSize)));
+  EXPECT_TRUE(isClosed(silent.front()));
+  EXPECT_TRUE(isOpen(silent[1]) && isOpen(silent.back()));
 }
 
 }  // namespace

@@ -122,13 +122,19 @@ TEST(MeshWireTest, ALongCauseIsCut) {
 TEST(MeshWireTest, ReportsSurviveTheWay) {
   const Report report{.state = Report::State::FAILED,
                       .seq = 4,
-                      .cause = AbortCause{.reason = Reason::ABORTED, .text = "why"}};
+                      .cause = AbortCause{.reason = Reason::ABORTED, .text = "why"},
+                      .calls = {{.seq = 3, .call = {.signature = 7}},
+                                {.seq = 4, .call = {.signature = 8, .root = 2}}}};
   const std::string bytes = report.encode();
   const auto read = Report::decode(bytes);
   ASSERT_TRUE(read && read->cause);
   EXPECT_EQ(read->state, Report::State::FAILED);
   EXPECT_EQ(read->seq, 4U);
   EXPECT_EQ(read->cause->text, "why");
+  ASSERT_EQ(read->calls.size(), 2U);
+  EXPECT_EQ(read->calls[0].seq, 3U);
+  EXPECT_EQ(read->calls[1].call.signature, 8U);
+  EXPECT_EQ(read->calls[1].call.root, 2);
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_FALSE(Report::decode(std::string_view(bytes).substr(0, size)));
   }
@@ -138,14 +144,15 @@ TEST(MeshWireTest, ReportsSurviveTheWay) {
 
 TEST(MeshWireTest, CardsSurviveTheWay) {
   const Member member{
-      .host = "h", .process = "p q", .settings = "", .address = "10.0.0.1", .port = 7};
+      .host = "h", .process = "p q", .settings = "", .addresses = {{"10.0.0.1", 7}, {"::1", 8}}};
   const std::string bytes = member.encode();
   const auto read = Member::decode(bytes);
   ASSERT_TRUE(read);
   EXPECT_EQ(read->host, "h");
   EXPECT_EQ(read->process, "p q");
-  EXPECT_EQ(read->address, "10.0.0.1");
-  EXPECT_EQ(read->port, 7);
+  ASSERT_EQ(read->addresses.size(), 2U);
+  EXPECT_EQ(read->addresses[0].text(), "10.0.0.1:7");
+  EXPECT_EQ(read->addresses[1].text(), "[::1]:8");
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_FALSE(Member::decode(std::string_view(bytes).substr(0, size)));
   }

@@ -122,6 +122,21 @@ TEST_F(CollectiveArgsTest, ColumnsOfOneMatrixAreGoodOutputs) {
   columns[2] = columns[0];
   api_.allgather({columns}, tensor_({2}));
   expectRefused("the outputs at index 0 and 2 share memory");
+  columns[2] = Tensor(matrix.data() + 2, DType::FLOAT32, {2});  // the end of a row, and on
+  api_.allgather({columns}, tensor_({2}));
+  expectRefused("the outputs at index 0 and 2 share memory");
+}
+
+TEST_F(CollectiveArgsTest, AColumnThatIsAnInputIsNoPartOfAnOutput) {
+  std::vector<float> matrix(12);
+  const Tensor column(matrix.data() + 1, DType::FLOAT32, {3}, {4});
+  std::vector<Tensor> outputs = tensor_.many(kSize, {3});
+  outputs[2] = Tensor(matrix.data() + 2, DType::FLOAT32, {3}, {4});
+  api_.allgather({outputs}, column);
+  expectGood();
+  outputs[2] = Tensor(matrix.data() + 3, DType::FLOAT32, {3});
+  api_.allgather({outputs}, column);
+  expectRefused("the input at index 0 shares memory with the output at index 2");
 }
 
 TEST_F(CollectiveArgsTest, ASparseAllreduceSumsCoordinates) {

@@ -27,6 +27,11 @@ namespace unisono::links {
 /// are up to two flights more.
 void allreduceDoubling(Communicator& comm, Block data, const Stepwise& reduction);
 
+/// Everybody gets all contributions, as by allgatherBruck(), and reduces them in the order of the
+/// ranks, rounding once. Bytes (P - 1) N, messages ceil(log2(P)), flights ceil(log2(P)), which is
+/// the least there can be for any P; needs room for P N.
+void allreduceGathered(Communicator& comm, Block data, const Stepwise& reduction);
+
 /// Recursive halving, then doubling: ranks 1, 2, 4, … apart exchange halves of what they still work
 /// on, the first time of everything; who has reduced a share completely passes it back the same
 /// way. Elements are reduced in the order of the ranks. Bytes 2 N (p - 1)/p, messages 2 log2(p),

@@ -16,6 +16,8 @@ constexpr Algorithm<AllreduceFn> kAllreduce[] = {
     {1, "doubling", "recursive doubling: fewest flights", allreduceDoubling},
     {2, "halving", "recursive halving and doubling: few flights, few bytes", allreduceHalving},
     {3, "ring", "fewest bytes, and only neighbours talk", allreduceRing},
+    {15, "gathered", "everybody gets all: fewest flights of any number of ranks, many bytes",
+     allreduceGathered},
 };
 constexpr Algorithm<ReduceFn> kReduce[] = {
     {4, "binomial", "a tree: one message of each rank", reduceBinomial},
@@ -54,11 +56,12 @@ constexpr std::size_t kTree = 256U << 10U;    // where shares would need as many
 constexpr std::size_t kMedium = 512U << 10U;  // both count; above, only bytes do
 constexpr std::size_t kLarge = 16U << 20U;    // flights do not count any more
 
+// Guests cost two flights. What saves them sends everybody's contribution to everybody.
 constexpr Row<AllreduceFn> kAllreduceRows[] = {
-    {kAnyRanks, kSmall, kAllreduce[0]},
+    {8, 16U << 10U, kAllreduce[3]},      {32, 2U << 10U, kAllreduce[3]},
+    {kAnyRanks, 64, kAllreduce[3]},      {kAnyRanks, kSmall, kAllreduce[0]},
     {3, kAnyBytes, kAllreduce[2]},  // a guest costs more than its flights
-    {kAnyRanks, kMedium, kAllreduce[1]},
-    {kAnyRanks, kAnyBytes, kAllreduce[2]},
+    {kAnyRanks, kMedium, kAllreduce[1]}, {kAnyRanks, kAnyBytes, kAllreduce[2]},
 };
 // As many bytes as around a ring, in fewer flights.
 constexpr Row<AllreduceFn> kAllreduceRowsOfPowersOfTwo[] = {

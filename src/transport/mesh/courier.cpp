@@ -20,20 +20,19 @@ namespace {
 constexpr std::size_t kStage = 256 * 1024;
 // How long a rank waits for one that has not connected before it finds out whether it lives.
 constexpr Milliseconds kWatchAfter(50);
-// So often it asks, as long as it waits, whether the hosts of the others still answer.
-constexpr Milliseconds kAskHosts(1000);
 // Between two looks whether somebody who is waited for has crashed.
-constexpr Milliseconds kProcessLook(50);
+constexpr Milliseconds kCrashLook(50);
 // For finding out who is late, once time is over: a call ends a hundredth of its time late at most.
 constexpr Milliseconds kShortestEnquiry(40);
 constexpr Milliseconds kLongestEnquiry(1000);
 constexpr int kMostAsked = 64;
+// How long a rank waits before it asks whether the others have called the same, and again after
+// twice the time.
+constexpr Milliseconds kCompareAfter(250);
+constexpr Milliseconds kCompareSeldom(30'000);
+constexpr std::size_t kMostCompared = 8;
 // Where a rank has a core to itself: being woken takes longer than most messages.
 constexpr std::chrono::microseconds kTrying(20);
-
-bool wouldBlock() noexcept {
-  return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
-}
 
 }  // namespace
 
@@ -46,7 +45,7 @@ class Courier::Sleeper final : public Waitable {
     owner_.lookAtLinks();
     if (lookAt_.expired()) {  // first: a watch of somebody who dumps core takes long
       owner_.checkProcesses();
-      lookAt_ = Deadline::after(kProcessLook);
+      lookAt_ = Deadline::after(kCrashLook);
     }
     const bool isLong = watchAt_.expired();
     if (isLong) {
@@ -54,7 +53,12 @@ class Courier::Sleeper final : public Waitable {
     }
     if (askHostsAt_.expired()) {
       owner_.mesh_.checkHosts();
-      askHostsAt_ = Deadline::after(kAskHosts);
+      askHostsAt_ = Deadline::after(Mesh::kAskHosts);
+    }
+    if (compareAt_.expired()) {
+      owner_.compareCalls();
+      compareAfter_ = std::min(2 * compareAfter_, kCompareSeldom);
+      compareAt_ = Deadline::after(compareAfter_);
     }
     entries_.assign(1, {.fd = owner_.mesh_.bell(), .events = POLLIN, .revents = 0});
     for (const auto& link : owner_.mesh_.links()) {
@@ -70,8 +74,10 @@ class Courier::Sleeper final : public Waitable {
  private:
   Courier& owner_;
   const Deadline watchAt_ = Deadline::after(kWatchAfter);
-  Deadline lookAt_ = Deadline::after(kProcessLook);
-  Deadline askHostsAt_ = Deadline::after(kAskHosts);
+  Deadline lookAt_ = Deadline::after(kCrashLook);
+  Deadline askHostsAt_ = Deadline::after(Mesh::kAskHosts);
+  Milliseconds compareAfter_ = kCompareAfter;
+  Deadline compareAt_ = Deadline::after(kCompareAfter);
   std::vector<pollfd> entries_;
 };
 
@@ -85,9 +91,8 @@ Courier::Courier(Mesh& mesh, int cores, Describe describe)
 void Courier::open(const Call& call) {
   seq_ += 1;
   call_ = call;
-  recent_[seq_ % recent_.size()] = call;
   deadline_.reset();
-  mesh_.noteCall(seq_);
+  mesh_.calls().note(seq_, call);
   if (mesh_.hasFailed()) [[unlikely]] {
     throwCauseHere(mesh_.cause().value_or(AbortCause{}));
   }
@@ -169,7 +174,7 @@ bool Courier::push(Sending& sending) {
     message.msg_iov = pieces;
     message.msg_iovlen = 2;
     const ssize_t sent = ::sendmsg(link.socket.fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0 && wouldBlock()) {
+    if (sent < 0 && isForLater()) {
       return false;
     }
     if (sent < 0) {
@@ -197,7 +202,7 @@ bool Courier::pull(Receiving& receiving) {
     message.msg_iov = pieces;
     message.msg_iovlen = 2;
     const ssize_t result = ::recvmsg(link->socket.fd(), &message, MSG_DONTWAIT);
-    if (result < 0 && wouldBlock()) {
+    if (result < 0 && isForLater()) {
       return false;
     }
     if (result <= 0) {
@@ -368,6 +373,25 @@ void Courier::checkProcesses() const {
   }
 }
 
+/// Who was told something else may wait as this rank does, so that nobody sends a frame by which
+/// they would know: asks some of those who are awaited. Throws Lost.
+void Courier::compareCalls() const {
+  std::vector<int> peers = awaited();
+  peers.resize(std::min(peers.size(), kMostCompared));
+  for (const int peer : peers) {
+    const auto report = mesh_.ask(peer, Deadline::after(kShortestEnquiry));
+    if (report && report->cause) {
+      throw Mesh::Lost{*report->cause};
+    }
+    for (const Frame& theirs : report ? report->calls : std::vector<Frame>()) {
+      if (theirs.seq == seq_ &&
+          (theirs.call.signature != call_.signature || theirs.call.algorithm != call_.algorithm)) {
+        throw Mesh::Lost{mismatch(peer, theirs, 0)};
+      }
+    }
+  }
+}
+
 /// Those who are stopped; or else those who have not called this operation. One that does not even
 /// answer counts as such, unless it can be seen to live and is not needed here.
 std::vector<int> Courier::laggards() const {
@@ -434,8 +458,8 @@ void Courier::throwTimeout() {
 
 AbortCause Courier::mismatch(int peer, const Frame& theirs, std::size_t expected) const {
   // What was not heard in its own operation is heard in the next with that rank.
-  const bool isOlder = theirs.seq < seq_ && seq_ - theirs.seq < recent_.size();
-  const Call& mine = isOlder ? recent_[theirs.seq % recent_.size()] : call_;
+  const auto older = theirs.seq < seq_ ? mesh_.calls().at(theirs.seq) : std::nullopt;
+  const Call& mine = older ? *older : call_;
   const std::string here = describe_(mine);
   const std::string there = describe_(theirs.call);
   std::string how;
@@ -444,7 +468,7 @@ AbortCause Courier::mismatch(int peer, const Frame& theirs, std::size_t expected
   } else if (here == there && theirs.seq == seq_) {
     how = str("; ", mesh_.nameOf(peer), " gives ", theirs.bytes, " bytes where ", expected,
               " are expected");
-  } else if (!isOlder && theirs.seq != seq_) {
+  } else if (!older && theirs.seq != seq_) {
     how = str("; ", mesh_.nameOf(peer), " is at operation ", theirs.seq, ", ", mesh_.nameOf(rank()),
               " at ", seq_);
   }

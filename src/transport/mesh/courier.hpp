@@ -8,7 +8,6 @@
 // Thread safety: as Communicator.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <list>
 #include <optional>
@@ -76,6 +75,7 @@ class Courier final : public Communicator {
   Deadline deadline();
   std::vector<int> awaited() const;
   void checkProcesses() const;
+  void compareCalls() const;
   [[noreturn]] void throwTimeout();
   std::vector<int> laggards() const;
   AbortCause mismatch(int peer, const Frame& theirs, std::size_t expected) const;
@@ -87,7 +87,6 @@ class Courier final : public Communicator {
   const Describe describe_;
   std::uint64_t seq_ = 0;
   Call call_;
-  std::array<Call, 16> recent_{};     // by number: whoever differs may be heard an operation later
   std::optional<Deadline> deadline_;  // set by the first wait of an operation
   TimePoint start_{};
   std::vector<Sending> out_;

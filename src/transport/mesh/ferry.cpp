@@ -16,17 +16,11 @@ using shm::FrameKind;
 // The receiver tells of so much that it has given away, which is far less than it may keep.
 constexpr std::uint64_t kCreditStep = 256 * 1024;
 // From a rank that leaves: what it has sent on a link that the harbour is about to hand over.
-constexpr Milliseconds kOnItsWay(20);
+constexpr Milliseconds kSentBefore(20);
 // For a watch.
-constexpr Milliseconds kPatience(10'000);
+constexpr Milliseconds kWatchTime(10'000);
 // So long a first message waits for its link; then others go before it.
 constexpr Milliseconds kAtOnce(50);
-// Between two questions whether the hosts of others are silent.
-constexpr Milliseconds kAskHosts(1000);
-
-bool wouldBlock() noexcept {
-  return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
-}
 
 std::uint64_t costOf(std::uint64_t bytes) noexcept {
   return bytes + kKeepingOne;
@@ -181,7 +175,7 @@ void Ferry::answered(int peer) {
     mesh_.adopt(peer, std::move(socket));
     there.isConnected = true;
   } else if (there.out.isOpen()) {
-    throw Mesh::Lost{*failure};
+    throw Mesh::Lost{mesh_.toldCause().value_or(*failure)};
   } else {
     there.isGone = true;  // nobody is there to make use of credit; if it has died, its link tells
   }
@@ -201,7 +195,7 @@ bool Ferry::carry() {
     for (int peer = 0; peer < size(); ++peer) {
       Route& there = route(peer);
       if (!there.isConnected && !there.isDialing && !there.isGone && isCreditDue(there)) {
-        dial(peer, Deadline::after(kPatience));
+        dial(peer, Deadline::after(kWatchTime));
       }
       if (there.isDialing && dials_[peer].isOver.load(std::memory_order_acquire)) {
         answered(peer);
@@ -234,7 +228,7 @@ bool Ferry::sendTo(int peer, Link& link) {
   for (load(to); to.left < to.leaving.size(); load(to)) {  // ends when the kernel takes no more
     const ssize_t sent = ::send(link.socket.fd(), to.leaving.data() + to.left,
                                 to.leaving.size() - to.left, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0 && wouldBlock()) {
+    if (sent < 0 && isForLater()) {
       break;
     }
     if (sent < 0) {
@@ -303,7 +297,7 @@ bool Ferry::receiveFrom(int peer, Link& link) {
     }
     const ssize_t got = ::recv(link.socket.fd(), from.arriving.data() + from.got,
                                from.arriving.size() - from.got, MSG_DONTWAIT);
-    if (got < 0 && wouldBlock()) {
+    if (got < 0 && isForLater()) {
       break;
     }
     if (got <= 0) {
@@ -461,7 +455,7 @@ Carrier::PeerState Ferry::stateOf(int peer) {
     left = route(peer).isGone;
     for (const auto& link : mesh_.links()) {
       left =
-          left || (link->peer == peer && link->hasLeft && elapsedSince(link->leftAt) > kOnItsWay);
+          left || (link->peer == peer && link->hasLeft && elapsedSince(link->leftAt) > kSentBefore);
     }
   });
   return left ? PeerState::LEFT : PeerState::HERE;
@@ -475,7 +469,7 @@ bool Ferry::hasCrashed(int peer) {
     return true;
   }
   inTurn([&] {
-    mesh_.watch(peer, Deadline::after(kPatience));
+    mesh_.watch(peer, Deadline::after(kWatchTime));
     askHosts();
   });
   return false;
@@ -488,7 +482,7 @@ void Ferry::expectAnybody() {
     }
     inTurn([&] {
       try {
-        mesh_.watch(peer, Deadline::after(kPatience));
+        mesh_.watch(peer, Deadline::after(kWatchTime));
       } catch (const Mesh::Lost& lost) {
         if (lost.cause.reason != Reason::PEER_LEFT) {
           throw;
@@ -503,7 +497,7 @@ void Ferry::expectAnybody() {
 /// Whether they are silent; for many parcels once.
 void Ferry::askHosts() {
   if (askHostsAt_.expired()) {
-    askHostsAt_ = Deadline::after(kAskHosts);
+    askHostsAt_ = Deadline::after(Mesh::kAskHosts);
     mesh_.checkHosts();
   }
 }

@@ -30,7 +30,7 @@ class Mesh::Forming {
       return mesh_.gone(peer, Reason::PEER_DEAD, "has died while the group was formed");
     }
     Known& known = known_[at];
-    if (member.port == 0 || !known.askAt.expired()) {  // where it listens is not known yet
+    if (member.addresses.empty() || !known.askAt.expired()) {  // where it listens is not known yet
       return std::nullopt;
     }
     const auto cause = ask(peer, known, life);
@@ -73,10 +73,11 @@ class Mesh::Forming {
   std::vector<Known> known_;  // by rank
 };
 
-Roster Mesh::meetOthers(const Member& self) {
+Roster Mesh::meetOthers(const Member& self, const Hearsay& hearsay) {
   Forming forming(*this);
-  return meet(options_, self,
-              [&](int rank, const Member& member) { return forming.whyNot(rank, member); });
+  return meet(
+      options_, self, [&](int rank, const Member& member) { return forming.whyNot(rank, member); },
+      hearsay);
 }
 
 }  // namespace unisono::mesh

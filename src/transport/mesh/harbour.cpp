@@ -4,7 +4,6 @@
 #include <deque>
 #include <map>
 #include <sys/socket.h>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -26,7 +25,8 @@ namespace {
 // Who connects and has not proven anything after so long is no rank.
 constexpr Milliseconds kPatience(5000);
 constexpr Milliseconds kTick(500);
-constexpr std::size_t kMostGuests = 4096;
+// Beyond so many the one that has said nothing for longest goes: strangers keep no rank out.
+constexpr std::size_t kMostGuests = 1024;
 // Of so many docks that are gone it is still known what became of them.
 constexpr std::size_t kMostRemembered = 256;
 
@@ -48,7 +48,7 @@ class Guest {
     bytes_.resize(expected_);
     const ssize_t got = ::recv(fd(), bytes_.data() + before, expected_ - before, MSG_DONTWAIT);
     bytes_.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    ended = got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+    ended = got == 0 || (got < 0 && !isForLater());
     return bytes_.size() == expected_;
   }
   /// What receive() has got, for the one time that it is complete.
@@ -127,13 +127,14 @@ class Harbour::Impl {
     Listener listener;
   };
   struct Visit final : Watcher {
-    Visit(Impl& owner, UniqueFd fd, const SocketAddress& from)
-        : impl(owner), guest(std::move(fd), from) {}
+    Visit(Impl& owner, std::uint64_t which, UniqueFd fd, const SocketAddress& from)
+        : impl(owner), number(which), guest(std::move(fd), from) {}
     Visit(const Visit&) = delete;
     Visit& operator=(const Visit&) = delete;
     ~Visit() override { impl.unwatch(guest.fd()); }
     void onReady(bool, bool) noexcept override { impl.serve(*this); }  // may destroy this
     Impl& impl;
+    const std::uint64_t number;
     Guest guest;
   };
 
@@ -178,18 +179,16 @@ class Harbour::Impl {
   void admit(UniqueFd fd, const SocketAddress& from) {
     reactor_->role.assertHeld();
     if (visits_.size() >= kMostGuests) {
-      return;
+      visits_.erase(visits_.begin());
     }
     applyStreamOptions(fd.get(), streamOptions_);
-    const int number = fd.get();
-    auto visit = std::make_unique<Visit>(*this, std::move(fd), from);
-    if (reactor_->watch(number, {.read = true}, *visit).isOk()) {
-      visits_.emplace(number, std::move(visit));
+    auto visit = std::make_unique<Visit>(*this, ++lastVisit_, std::move(fd), from);
+    if (reactor_->watch(visit->guest.fd(), {.read = true}, *visit).isOk()) {
+      visits_.emplace(lastVisit_, std::move(visit));
     }
   }
 
   void serve(Visit& visit) noexcept {
-    const int fd = visit.guest.fd();
     bool goesOn = false;
     try {
       bool ended = false;
@@ -201,7 +200,7 @@ class Harbour::Impl {
                   " was dropped: ", error.what());
     }
     if (!goesOn) {
-      dismiss(fd);
+      visits_.erase(visit.number);
     }
   }
 
@@ -259,8 +258,6 @@ class Harbour::Impl {
     return false;
   }
 
-  void dismiss(int fd) noexcept { visits_.erase(fd); }
-
   /// Also when it was never watched.
   void unwatch(int fd) noexcept {
     reactor_->role.assertHeld();
@@ -286,14 +283,8 @@ class Harbour::Impl {
 
   void sendLateAway() {
     reactor_->role.assertHeld();
-    std::vector<int> late;
-    for (const auto& [fd, visit] : visits_) {
-      if (visit->guest.isLate()) {
-        late.push_back(fd);
-      }
-    }
-    for (const int fd : late) {
-      dismiss(fd);
+    while (!visits_.empty() && visits_.begin()->second->guest.isLate()) {
+      visits_.erase(visits_.begin());
     }
     for (const auto& pier : piers_) {
       reactor_->change(pier->listener.fds().front(), {.read = true});  // if it was paused
@@ -304,7 +295,8 @@ class Harbour::Impl {
   const std::unique_ptr<Reactor> reactor_ = makePollReactor();
   ReserveFd reserve_;
   std::vector<std::unique_ptr<Pier>> piers_;
-  std::unordered_map<int, std::unique_ptr<Visit>> visits_;
+  std::map<std::uint64_t, std::unique_ptr<Visit>> visits_;  // by number: who came first is first
+  std::uint64_t lastVisit_ = 0;
   std::map<DockName, Moored> docks_;
   LogLimit strangers_;               // whoever can connect could fill the log
   std::deque<DockName> remembered_;  // whose docks are gone

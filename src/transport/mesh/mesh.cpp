@@ -21,7 +21,8 @@ constexpr Milliseconds kOnItsWay(20);
 /// The key of a group: who knows what rank 0 left in the store knows it, and the job's secret if
 /// there is one.
 Key groupKey(const std::string& cookie) {
-  return deriveKey(str(jobSecret().value_or(""), cookie), "mesh");
+  const std::optional<Secret> secret = jobSecret();
+  return deriveKey(Secret({secret ? secret->view() : "", cookie}).view(), "mesh");
 }
 
 /// By which a group is found; the cookie itself is not shown to strangers.
@@ -40,6 +41,23 @@ void requirePermission(const SocketAddress& address) {
                    ", and the job has no secret by which strangers could be told from them"),
        .hint = "give all processes the same UNISONO_AUTH_SECRET_FILE, or permit it on a trusted "
                "network with UNISONO_ALLOW_UNAUTHENTICATED=1"});
+}
+
+/// Where it is listened at. The first must do, the others are more ways to the same.
+std::vector<SocketAddress> listenAt(const std::vector<SocketAddress>& addresses) {
+  std::vector<SocketAddress> open;
+  for (const SocketAddress& each : addresses) {
+    requirePermission(each);
+    try {
+      open.push_back(each.withPort(Harbour::instance().listenAt(each)));
+    } catch (const DistNetworkError& error) {
+      if (open.empty()) {
+        throw;
+      }
+      UNISONO_LOG(INFO, "transport", each.hostText(), " is not told to others: ", error.what());
+    }
+  }
+  return open;
 }
 
 }  // namespace
@@ -67,20 +85,15 @@ Mesh::Mesh(const MeetOptions& options, Mesh* operations)
 std::unique_ptr<Mesh> Mesh::form(const MeshOptions& options) {
   const Deadline deadline = Deadline::after(options.meet.timeout - options.meet.spent);
   std::unique_ptr<Mesh> mesh(new Mesh(options.meet, nullptr));
-  const SocketAddress address = ownAddress(options.meet.store, deadline);
-  requirePermission(address);
-  Harbour& harbour = Harbour::instance();
-  const SocketAddress announced =
-      announcedAddress(address.withPort(harbour.listenAt(address)), deadline);
-  const Member self{.host = hostId(),
-                    .process = encodeMark(mesh->here_),
-                    .settings = options.settings,
-                    .address = announced.hostText(),
-                    .port = announced.port()};
+  Member self{.host = hostId(), .process = encodeMark(mesh->here_), .settings = options.settings};
+  const auto own = listenAt(ownAddresses(options.meet.store, deadline));
+  for (const SocketAddress& each : announcedAddresses(own, deadline)) {
+    self.addresses.push_back({each.hostText(), each.port()});
+  }
   // Before the card is left: from then on others may come.
-  mesh->berth_ = harbour.moor({.id = mesh->id_, .rank = static_cast<std::uint32_t>(mesh->rank())},
-                              mesh->key_, *mesh);
-  mesh->roster_ = mesh->meetOthers(self);
+  mesh->berth_ = Harbour::instance().moor(
+      {.id = mesh->id_, .rank = static_cast<std::uint32_t>(mesh->rank())}, mesh->key_, *mesh);
+  mesh->roster_ = mesh->meetOthers(self, options.hearsay);
   mesh->mail_->roster_ = mesh->roster_;
   return mesh;
 }
@@ -260,8 +273,9 @@ Report Mesh::report() const {
   return {.state = failure ? Report::State::FAILED
                    : left  ? Report::State::LEFT
                            : Report::State::LIVE,
-          .seq = seq_.load(std::memory_order_relaxed),
-          .cause = failure};
+          .seq = calls_.last(),
+          .cause = failure,
+          .calls = calls_.all()};
 }
 
 Mesh::Turn::Turn(Mesh& mesh) noexcept : mesh_(mesh) {

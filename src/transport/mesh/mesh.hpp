@@ -28,6 +28,7 @@
 #include "base/mutex.hpp"
 #include "base/process.hpp"
 #include "net/socket.hpp"
+#include "transport/mesh/call_log.hpp"
 #include "transport/mesh/harbour.hpp"
 #include "transport/mesh/roster.hpp"
 
@@ -36,6 +37,7 @@ namespace unisono::mesh {
 struct MeshOptions {
   MeetOptions meet;
   std::string settings;  // what all members must have set alike
+  Hearsay hearsay = {};
 };
 
 /// A connection to another rank.
@@ -123,6 +125,8 @@ class Mesh final : public Dock {
   /// Throws Lost when the host at the other end of a link has been silent for UNISONO_NET_DEAD_MS
   /// although something was sent to it. Keep-alive, which ends the others, does not see to those.
   void checkHosts() const;
+  /// So often who waits looks at that.
+  static constexpr Milliseconds kAskHosts{1000};
   /// What to make of the end of a link: asks. Not shorter than it takes a cause to come.
   AbortCause whyLost(int peer);
   /// The cause that a frame on `link` announces; `begun` of its bytes have been received.
@@ -135,8 +139,9 @@ class Mesh final : public Dock {
   void clearBell() const noexcept;
   void ring() const noexcept;
 
-  /// The number of the operation that this rank is at.
-  void noteCall(std::uint64_t seq) noexcept { seq_.store(seq, std::memory_order_relaxed); }
+  /// What this rank has called, for reports.
+  CallLog& calls() noexcept { return calls_; }
+  const CallLog& calls() const noexcept { return calls_; }
 
   bool hasFailed() const noexcept { return record_.isSet(); }
   const AbortRecord& record() const noexcept { return record_; }
@@ -144,7 +149,8 @@ class Mesh final : public Dock {
   /// this rank is connected to; in a Turn, when that ends. Returns the one that counts.
   AbortCause fail(const AbortCause& cause) noexcept;
   std::optional<AbortCause> cause() const { return record_.read(); }
-  /// The cause that somebody has sent on a link on which nothing else is under way. In a Turn.
+  /// The cause that somebody has sent on a link on which nothing else is under way, for operations
+  /// or messages. In a Turn.
   std::optional<AbortCause> toldCause();
   /// Whom to blame for `cause`, as far as the links tell by now: where somebody has died, also
   /// those who have ended without a word since. Not inside a Turn.
@@ -192,12 +198,14 @@ class Mesh final : public Dock {
   Link& add(Link link);
   Purpose purpose() const noexcept;
   void collectArrivals();
+  std::optional<AbortCause> toldHere();
+  std::optional<AbortCause> toldInPassing();
   void tellFailure() noexcept;
   void sendToAll(const Frame& frame, const std::string& rest) noexcept;
   AbortCause causeOf(int peer, const Reached& reached) const;
   AbortCause gone(int peer, Reason reason, std::string_view how) const;
   class Forming;
-  Roster meetOthers(const Member& self);
+  Roster meetOthers(const Member& self, const Hearsay& hearsay);
 
   const MeetOptions options_;
   const std::string id_;
@@ -207,7 +215,7 @@ class Mesh final : public Dock {
   const ForkGuard madeIn_;
   Roster roster_;
   UniqueFd bell_;
-  std::atomic<std::uint64_t> seq_{0};  // just a number for reports
+  CallLog calls_;
   std::atomic<bool> hasLeft_{false};
   AbortRecord own_{};
   Mesh* const operations_;

@@ -1,11 +1,12 @@
 // Where other hosts reach this process.
+#include <algorithm>
+#include <cstdlib>
 #include <ifaddrs.h>
 #include <memory>
 #include <netinet/in.h>
+#include <sstream>
 #include <sys/socket.h>
-
-#include "unisono/store/prefix_store.hpp"
-#include "unisono/store/tcp_store.hpp"
+#include <utility>
 
 #include "base/env.hpp"
 #include "base/fd.hpp"
@@ -19,47 +20,101 @@ namespace {
 UNISONO_KNOB(std::string, kHostAddress, "UNISONO_HOST_ADDR", "",
              "the address of this host at which ranks of other hosts reach its ranks");
 UNISONO_KNOB(std::string, kInterface, "UNISONO_IFNAME", "",
-             "the network interface at which ranks of other hosts reach those of this one");
+             "the network interface at which ranks of other hosts reach those of this one, or "
+             "several with commas; empty = that of GLOO_SOCKET_IFNAME, if set");
+constexpr const char* kGlooInterface = "GLOO_SOCKET_IFNAME";
 
 UNISONO_KNOB(std::string, kAdvertise, "UNISONO_ADVERTISE", "",
              "host[:port] that ranks of other hosts connect to instead of where this process "
              "listens; for networks that translate addresses, and tunnels");
 
+constexpr std::uint16_t kAnyPort = 9;  // nothing is sent there
+
 [[noreturn]] void refuse(std::string what, std::string hint) {
   throw UsageError({.reason = Reason::CONFIG, .what = std::move(what), .hint = std::move(hint)});
 }
 
-/// The first address of the interface; IPv4 before IPv6, and link-local ones last.
-SocketAddress addressOf(const std::string& interface) {
+/// An address of this host.
+struct Local {
+  std::string interface;
+  SocketAddress address;
+};
+
+std::vector<Local> localAddresses() {
   ifaddrs* raw = nullptr;
   if (::getifaddrs(&raw) != 0) {
     raw = nullptr;
   }
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> list(raw, ::freeifaddrs);
-  SocketAddress found;
-  std::vector<std::string> names;
+  std::vector<Local> all;
   for (const ifaddrs* each = list.get(); each != nullptr; each = each->ifa_next) {
-    if (names.empty() || names.back() != each->ifa_name) {
-      names.emplace_back(each->ifa_name);
-    }
-    if (interface != each->ifa_name || each->ifa_addr == nullptr) {
-      continue;
-    }
-    const int family = each->ifa_addr->sa_family;
-    const bool first = family == AF_INET && found.family() != AF_INET;
-    if (first || (family == AF_INET6 && !found.isInternet())) {
-      found = SocketAddress(each->ifa_addr,
-                            family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    const int family = each->ifa_addr == nullptr ? AF_UNSPEC : each->ifa_addr->sa_family;
+    if (family == AF_INET || family == AF_INET6) {
+      const auto size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+      all.push_back({each->ifa_name,
+                     SocketAddress(each->ifa_addr, static_cast<socklen_t>(size)).withPort(0)});
     }
   }
-  if (!found.isInternet()) {
-    refuse(str("UNISONO_IFNAME is '", interface,
-               "', and this host has no such interface with an "
-               "address; it has ",
-               join(names, ", ")),
-           "name one of them, or unset it");
+  return all;
+}
+
+/// IPv4 before IPv6, and link-local ones only where there are no others: to another host they may
+/// mean somebody else.
+std::vector<SocketAddress> inOrder(std::vector<SocketAddress> addresses) {
+  std::ranges::stable_sort(addresses, {}, [](const SocketAddress& each) {
+    return std::pair(each.isLinkLocal(), each.family() != AF_INET);
+  });
+  const auto linkLocal = std::ranges::find_if(addresses, &SocketAddress::isLinkLocal);
+  if (linkLocal != addresses.begin()) {
+    addresses.erase(linkLocal, addresses.end());
   }
-  return found.withPort(0);
+  return addresses;
+}
+
+/// Of the interfaces in `list`, which `variable` has named: "eth0", "ib0,eth0".
+std::vector<SocketAddress> addressesOf(std::string_view variable, const std::string& list) {
+  const std::vector<Local> all = localAddresses();
+  std::vector<SocketAddress> found;
+  std::istringstream names(list);
+  for (std::string name; std::getline(names, name, ',');) {
+    std::vector<SocketAddress> ofOne;
+    for (const Local& each : all) {
+      if (each.interface == name) {
+        ofOne.push_back(each.address);
+      }
+    }
+    ofOne = inOrder(std::move(ofOne));
+    found.insert(found.end(), ofOne.begin(), ofOne.end());
+  }
+  if (found.empty()) {
+    std::vector<std::string> known;
+    for (const Local& each : all) {
+      if (std::ranges::find(known, each.interface) == known.end()) {
+        known.push_back(each.interface);
+      }
+    }
+    refuse(
+        str(variable, " is '", printable(list),
+            "', and this host has no such interface with an address; it has ", join(known, ", ")),
+        "name one of them, or unset it");
+  }
+  return found;
+}
+
+/// `address`, and the others of its interface.
+std::vector<SocketAddress> withNeighbours(const SocketAddress& address) {
+  const std::vector<Local> all = localAddresses();
+  const auto mine = std::ranges::find(all, address, &Local::address);
+  std::vector<SocketAddress> others;
+  for (const Local& each : all) {
+    if (mine != all.end() && each.interface == mine->interface && !(each.address == address) &&
+        !each.address.isLinkLocal() && !each.address.isLoopback()) {
+      others.push_back(each.address);
+    }
+  }
+  others = inOrder(std::move(others));
+  others.insert(others.begin(), address);
+  return others;
 }
 
 /// The source address of packets that go to `target`; none is sent.
@@ -71,35 +126,64 @@ SocketAddress routeTo(const SocketAddress& target) {
   return SocketAddress::localOf(probe.get()).withPort(0);
 }
 
+/// The address of this host for all others: that of the way out, or else the first there is.
+SocketAddress outside() {
+  const auto somewhere = SocketAddress::parse("192.0.2.1", kAnyPort);  // is nobody's
+  if (const SocketAddress address = routeTo(*somewhere); address.isInternet()) {
+    return address;
+  }
+  std::vector<SocketAddress> all;
+  for (const Local& each : localAddresses()) {
+    if (!each.address.isLoopback()) {
+      all.push_back(each.address);
+    }
+  }
+  all = inOrder(std::move(all));
+  return all.empty() ? SocketAddress{} : all.front();
+}
+
+/// Whether `host` means loopback wherever it is read.
+bool meansItself(const std::string& host) {
+  return host.find("localhost") != std::string::npos || SocketAddress::parse(host, kAnyPort);
+}
+
+/// The source address of packets to `host`, which serves a store. On that host its name often
+/// stands for a loopback address, and for the one that is wanted everywhere else.
+SocketAddress towards(const std::string& host, Deadline deadline) {
+  const auto targets = resolve(host, kAnyPort, deadline);
+  for (std::size_t i = 0; targets.isOk() && i < targets.value().size(); ++i) {
+    const SocketAddress address = routeTo(targets.value()[i]);
+    if (address.isInternet()) {
+      return address.isLoopback() && !meansItself(host) ? outside() : address;
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
-SocketAddress ownAddress(const StorePtr& store, Deadline deadline) {
+std::vector<SocketAddress> ownAddresses(const StorePtr& store, Deadline deadline) {
   if (const std::string given = kHostAddress.value(); !given.empty()) {
     const auto address = SocketAddress::parse(given, 0);
     if (!address || address->isWildcard()) {
       refuse(str("UNISONO_HOST_ADDR is '", given, "', which is no address of a host"),
              "give it a numeric address, such as 10.0.0.5");
     }
-    return *address;
+    return {*address};
   }
-  if (const std::string interface = kInterface.value(); !interface.empty()) {
-    return addressOf(interface);
+  if (const std::string interfaces = kInterface.value(); !interfaces.empty()) {
+    return addressesOf(kInterface.name, interfaces);
   }
-  const auto* prefix = dynamic_cast<const PrefixStore*>(store.get());
-  const StorePtr bare = prefix == nullptr ? store : prefix->underlyingNonPrefixStore();
-  if (const auto* tcp = dynamic_cast<const TCPStore*>(bare.get())) {
-    const auto targets = resolve(tcp->host(), tcp->port(), deadline);
-    for (std::size_t i = 0; targets.isOk() && i < targets.value().size(); ++i) {
-      const SocketAddress address = routeTo(targets.value()[i]);
-      if (address.isInternet()) {
-        return address;
-      }
-    }
+  if (const char* gloo = std::getenv(kGlooInterface); gloo != nullptr && *gloo != '\0') {
+    return addressesOf(kGlooInterface, gloo);
   }
-  return SocketAddress::loopback(AF_INET, 0);
+  const SocketAddress address = towards(store->serverHost(), deadline);
+  return address.isInternet() ? withNeighbours(address)
+                              : std::vector{SocketAddress::loopback(AF_INET, 0)};
 }
 
-SocketAddress announcedAddress(const SocketAddress& own, Deadline deadline) {
+std::vector<SocketAddress> announcedAddresses(const std::vector<SocketAddress>& own,
+                                              Deadline deadline) {
   const std::string given = kAdvertise.value();
   if (given.empty()) {
     return own;
@@ -108,14 +192,15 @@ SocketAddress announcedAddress(const SocketAddress& own, Deadline deadline) {
     refuse(str("UNISONO_ADVERTISE is '", printable(given), "', at which nobody is reached: ", why),
            "give it an address or a name, and a port if that differs: 203.0.113.5:40000");
   };
-  const auto literal = SocketAddress::parse(given, own.port());
+  const std::uint16_t port = own.front().port();
+  const auto literal = SocketAddress::parse(given, port);
   if (literal && literal->isWildcard()) {
     refuseIt("it stands for all addresses");
   }
   if (literal) {
-    return *literal;
+    return {*literal};
   }
-  HostPort target{given, own.port()};
+  HostPort target{given, port};
   if (given.find(':') != std::string::npos) {
     try {
       target = parseHostPort(given);
@@ -127,7 +212,7 @@ SocketAddress announcedAddress(const SocketAddress& own, Deadline deadline) {
   if (!found.isOk() || found.value().empty()) {
     refuseIt(found.isOk() ? "it has no address" : found.failure().text());
   }
-  return found.value().front();
+  return found.value();
 }
 
 }  // namespace unisono::mesh

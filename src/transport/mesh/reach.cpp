@@ -38,17 +38,23 @@ Mesh::Reached::How Mesh::Reached::after(const IoResult& result) noexcept {
 Mesh::Reached Mesh::tryToReach(int peer, Purpose purpose, Deadline deadline) const {
   using How = Reached::How;
   const Member& member = roster_[static_cast<std::size_t>(peer)];
-  ConnectHistory history({member.address, member.port}, kAttempt);
-  const auto address = SocketAddress::parse(member.address, member.port);
-  if (!address) {
-    return {.why = str("'", printable(member.address), "' is no address")};
+  std::vector<SocketAddress> addresses;
+  for (const HostPort& each : member.addresses) {
+    if (const auto address = SocketAddress::parse(each.host, each.port)) {
+      addresses.push_back(*address);
+    }
   }
+  if (addresses.empty()) {
+    return {.why = "its card has no address that means something here"};
+  }
+  ConnectHistory history(member.addresses.front(), kAttempt);
   const Deadline end = deadline.within(kAttempt);
-  ConnectRound round = detail::raceOnce(history, {*address}, end);
+  ConnectRound round = detail::raceOnce(history, addresses, end);
   if (!round.socket.valid()) {
     return {.how = round.refused ? How::REFUSED : How::UNREACHED, .why = history.describe()};
   }
   Socket& socket = round.socket;
+  const std::string where = SocketAddress::peerOf(socket.fd()).text();
   const Note note{.from = static_cast<std::uint32_t>(rank()),
                   .to = static_cast<std::uint32_t>(peer),
                   .purpose = purpose};
@@ -57,7 +63,7 @@ Mesh::Reached Mesh::tryToReach(int peer, Purpose purpose, Deadline deadline) con
   IoResult result = socket.sendAll(handshake.hello(), end);
   result = result.isDone() ? hear(socket, peer, challenge, end) : result;
   if (!result.isDone()) {
-    return {.how = Reached::after(result), .why = str(address->text(), ": ", result.text())};
+    return {.how = Reached::after(result), .why = str(where, ": ", result.text())};
   }
   const auto proof = handshake.prove(challenge);
   if (!proof) {
@@ -67,7 +73,7 @@ Mesh::Reached Mesh::tryToReach(int peer, Purpose purpose, Deadline deadline) con
   result = socket.sendAll(*proof, end);
   result = result.isDone() ? hear(socket, peer, {&answer, 1}, end) : result;
   if (!result.isDone()) {
-    return {.how = Reached::after(result), .why = str(address->text(), ": ", result.text())};
+    return {.how = Reached::after(result), .why = str(where, ": ", result.text())};
   }
   if (answer == kWelcome && purpose != Purpose::ASK) {
     return {.how = How::CONNECTED, .socket = std::move(socket)};
@@ -146,7 +152,8 @@ Socket Mesh::reach(int peer, Purpose purpose, Deadline deadline, const Told& tol
     throw Lost{gone(peer, Reason::TIMEOUT,
                     "does not answer: its process is stopped, or its host has too much to do")};
   }
-  throw Lost{causeOf(peer, reached)};
+  // Meanwhile it may have ended because the group has failed, and said so before.
+  throw Lost{told().value_or(causeOf(peer, reached))};
 }
 
 std::optional<Report> Mesh::ask(int peer, Deadline deadline) const {
@@ -165,7 +172,8 @@ AbortCause Mesh::whyLost(int peer) {
   }
   const auto mark = decodeMark(roster_[static_cast<std::size_t>(peer)].process);
   if (mark && lifeOf(*mark, here_) == Life::GONE) {
-    return gone(peer, Reason::PEER_DEAD, "has died");
+    // One that ends because the group has failed says so before it does.
+    return toldCause().value_or(gone(peer, Reason::PEER_DEAD, "has died"));
   }
   const Reached reached = reachUntil(
       peer, Purpose::ASK, Deadline::after(kEnding), [this] { return toldCause(); },
@@ -188,7 +196,8 @@ AbortCause Mesh::causeOf(int peer, const Reached& reached) const {
       return gone(peer, Reason::PEER_DEAD, "has died");
     case How::NOT_PROVEN:
       return gone(peer, Reason::AUTH_FAILED,
-                  "has another secret than this rank: give all processes of the job the same "
+                  "has another secret than this rank, or only one of the two has one: give all "
+                  "processes of the job the same "
                   "UNISONO_AUTH_SECRET_FILE or UNISONO_AUTH_SECRET");
     case How::STALLED:
     case How::UNREACHED:
@@ -202,7 +211,7 @@ AbortCause Mesh::gone(int peer, Reason reason, std::string_view how) const {
   return {.reason = reason,
           .culprits = {peer},
           .reporter = rank(),
-          .seq = seq_.load(std::memory_order_relaxed),
+          .seq = calls_.last(),
           .text = str(nameOf(peer), " (",
                       reason == Reason::TIMEOUT ? describe(peer) : placeOf(peer), ") ", how)};
 }
@@ -219,6 +228,31 @@ void Mesh::checkHosts() const {
 }
 
 std::optional<AbortCause> Mesh::toldCause() {
+  auto cause = toldHere();
+  Mesh* const sibling = operations_ != nullptr ? operations_ : mail_.get();
+  return cause || sibling == nullptr ? cause : sibling->toldInPassing();
+}
+
+/// As toldHere(), unless somebody has its turn: that one hears it by itself.
+std::optional<AbortCause> Mesh::toldInPassing() {
+  if (taken_.exchange(true, std::memory_order_acq_rel)) {
+    return std::nullopt;
+  }
+  std::optional<AbortCause> cause;
+  try {
+    collectArrivals();
+    cause = toldHere();
+  } catch (const std::bad_alloc&) {
+    // It is heard by who comes next.
+  }
+  taken_.exchange(false, std::memory_order_acq_rel);  // as at the end of a Turn
+  if (hasFailed()) {
+    tellFailure();
+  }
+  return cause;
+}
+
+std::optional<AbortCause> Mesh::toldHere() {
   for (const auto& link : all_) {
     AbortCause cause;
     if (link->receiver == nullptr && peek(*link, cause) == News::CAUSE) {
@@ -232,7 +266,7 @@ std::optional<AbortCause> Mesh::toldCause() {
 Mesh::News Mesh::peek(Link& link, AbortCause& cause) {
   Frame::Bytes head;
   const ssize_t got = ::recv(link.socket.fd(), head.data(), head.size(), MSG_PEEK | MSG_DONTWAIT);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+  if (got < 0 && isForLater()) {
     return News::NONE;
   }
   if (got <= 0) {

@@ -49,10 +49,12 @@ std::optional<Roster> decode(std::string_view bytes) {
 /// One rank's side of a meeting.
 class Meeting {
  public:
-  Meeting(const MeetOptions& options, const Member& self, const FindOut& findOut)
+  Meeting(const MeetOptions& options, const Member& self, const FindOut& findOut,
+          const Hearsay& hearsay)
       : options_(options),
         self_(self),
         findOut_(findOut),
+        hearsay_(hearsay),
         slice_(std::clamp(options.size * kSlicePerRank, kShortestSlice, kLongestSlice)),
         come_(static_cast<std::size_t>(options.size)),
         deadline_(Deadline::after(options.timeout - options.spent)),
@@ -60,12 +62,19 @@ class Meeting {
 
   Roster run() {
     leaveCard();
+    announce();
     if (options_.rank != 0) {
-      return awaitRoster();
+      Roster roster = awaitRoster();
+      settle();
+      return roster;
     }
     try {
       Roster roster = collect();
+      if (hearsay_.close) {
+        hearsay_.close();
+      }
       publish(kAccepted, encode(roster));
+      settle();
       return roster;
     } catch (const Failed& failed) {
       publish(kRefused, encodeCause(failed.cause));
@@ -112,6 +121,17 @@ class Meeting {
     throw DistBackendError(std::move(known));
   }
 
+  void announce() {
+    try {
+      if (hearsay_.announce) {
+        hearsay_.announce();
+      }
+    } catch (const DistError&) {
+      options_.store->deleteKey(cardKey(options_.rank));  // which nobody would look for
+      throw;
+    }
+  }
+
   /// Tells rank 0, if it still waits for others, why there will be no group.
   void decline(const AbortCause& cause) {
     options_.store->set(key("decline"), asBytes(encodeCause(cause)));
@@ -123,15 +143,37 @@ class Meeting {
       const Bytes bytes = options_.store->get(key("decline"));
       throw Failed{decodeCause(asText(bytes)).value_or(AbortCause{})};
     }
+    const auto cause = hearsay_.declined ? hearsay_.declined([this](int rank) {
+      return hasCome(rank) || awaitKey(cardKey(rank), Milliseconds(0));
+    })
+                                         : std::nullopt;
+    if (cause) {
+      throw Failed{*cause};
+    }
   }
 
   void publish(char verdict, const std::string& bytes) {
     options_.store->set(key("roster"), asBytes(verdict + bytes));
   }
 
+  /// Once this rank knows the roster: the last one to do so leaves nothing behind. Not before:
+  /// as long as a card is there, who claims its rank a second time is found out.
+  void settle() {
+    if (options_.store->add(key("settled"), 1) < options_.size) {
+      return;
+    }
+    for (int rank = 0; rank < options_.size; ++rank) {
+      options_.store->deleteKey(cardKey(rank));
+    }
+    for (const char* what : {"decline", "roster", "settled"}) {
+      options_.store->deleteKey(key(what));
+    }
+  }
+
   /// Rank 0: all cards. Throws Failed.
   Roster collect() {
     come_.front() = self_;
+    checkReachable(self_, 0);
     for (int rank = 1; rank < options_.size; ++rank) {
       while (!hasCome(rank) && !awaitKey(cardKey(rank), slice_)) {
         if (deadline_.expired()) {
@@ -230,32 +272,62 @@ class Meeting {
                         names.size() == 1 ? "rank " : "ranks ", join(names, ", "))};
   }
 
-  /// Whether rank `rank` fits to rank 0.
-  void checkFits(const Member& other, int rank) const {
-    const Member& root = self_;
-    const auto refuse = [&](std::string text) {
-      throw Failed{{.reason = Reason::CONFIG,
-                    .culprits = {rank},
-                    .reporter = 0,
-                    .text = str("group '", options_.group, "' cannot be formed: ", text)}};
-    };
-    if (other.settings != root.settings) {
-      refuse(str(nameOf(rank), " has other settings than ", nameOf(0), ": '",
-                 printable(other.settings), "', not '", printable(root.settings), "'"));
+  [[noreturn]] void refuse(int culprit, std::string_view text) const {
+    throw Failed{{.reason = Reason::CONFIG,
+                  .culprits = {culprit},
+                  .reporter = 0,
+                  .text = str("group '", options_.group, "' cannot be formed: ", text)}};
+  }
+
+  /// Whether rank `rank` fits to those who came before it.
+  void checkFits(const Member& other, int rank) {
+    if (other.settings != self_.settings) {
+      refuse(rank, str(nameOf(rank), " has other settings than ", nameOf(0), ": '",
+                       printable(other.settings), "', not '", printable(self_.settings), "'"));
     }
-    const auto here = decodeMark(root.process);
-    const auto there = decodeMark(other.process);
-    const auto isLoopback = [](const Member& member) {
-      const auto address = SocketAddress::parse(member.address, member.port);
-      return !address || address->isLoopback();
-    };
-    if (here && there && here->boot != there->boot && (isLoopback(root) || isLoopback(other))) {
-      const int fault = isLoopback(root) ? 0 : rank;
-      refuse(str(nameOf(fault), " (on ", fault == 0 ? here->host : there->host,
-                 ") is reached by a loopback address only, and ", nameOf(fault == 0 ? rank : 0),
-                 " is on another host; set UNISONO_HOST_ADDR or UNISONO_IFNAME there, or give the "
-                 "store a host name that other hosts can reach"));
+    checkReachable(other, rank);
+  }
+
+  /// Whether hosts are reached by more than loopback where there are several of them.
+  void checkReachable(const Member& member, int rank) {
+    const auto process = decodeMark(member.process);
+    if (!process) {
+      return;
     }
+    const Seen seen{.rank = rank, .boot = process->boot, .host = process->host};
+    const bool isLoopback = std::ranges::all_of(member.addresses, [](const HostPort& each) {
+      const auto address = SocketAddress::parse(each.host, each.port);
+      return address && address->isLoopback();
+    });
+    for (const std::optional<Seen>& one : {first_, elsewhere_}) {
+      if (isLoopback && one && one->boot != seen.boot) {
+        refuseLoopback(seen, one->rank);
+      }
+    }
+    if (loopback_ && loopback_->boot != seen.boot) {
+      refuseLoopback(*loopback_, rank);
+    }
+    if (isLoopback && !loopback_) {
+      loopback_ = seen;
+    }
+    if (!first_) {
+      first_ = seen;
+    } else if (!elsewhere_ && first_->boot != seen.boot) {
+      elsewhere_ = seen;
+    }
+  }
+
+  struct Seen {
+    int rank = 0;
+    std::string boot;
+    std::string host;
+  };
+  [[noreturn]] void refuseLoopback(const Seen& fault, int other) const {
+    refuse(fault.rank,
+           str(nameOf(fault.rank), " (on ", fault.host,
+               ") is reached by a loopback address only, and ", nameOf(other),
+               " is on another host; set UNISONO_HOST_ADDR or UNISONO_IFNAME there, or give the "
+               "store a host name that other hosts can reach"));
   }
 
   /// Why rank 0 will tell nothing any more, if so.
@@ -264,12 +336,18 @@ class Meeting {
     if (!root && awaitKey(cardKey(0), Milliseconds(0))) {
       root = Member::decode(asText(options_.store->get(cardKey(0))));
     }
-    if (!root && options_.root.empty()) {
+    if (root) {
+      return findOut_(0, *root);
+    }
+    if (const auto said = hearsay_.saidForRoot ? hearsay_.saidForRoot() : std::nullopt) {
+      return said;
+    }
+    if (options_.root.empty()) {
       return std::nullopt;
     }
     Member announced;
     announced.process = options_.root;
-    return findOut_(0, root.value_or(announced));
+    return findOut_(0, announced);
   }
 
   Roster awaitRoster() {
@@ -282,6 +360,11 @@ class Meeting {
       }
       // It may have told them, and be done with the group by now.
       if (const auto cause = whyNoRoot(); cause && !awaitKey(name, Milliseconds(0))) {
+        if (cause->reason == Reason::PEER_DEAD) {
+          // For those who do not see it. Not over a list that it has left in its last moment.
+          const std::string refusal = kRefused + encodeCause(*cause);
+          options_.store->compareSet(name, {}, asBytes(refusal));
+        }
         blame(*cause);
       }
     }
@@ -325,47 +408,22 @@ class Meeting {
   const MeetOptions& options_;
   const Member& self_;
   const FindOut& findOut_;
+  const Hearsay& hearsay_;
   const Milliseconds slice_;
   std::vector<std::optional<Member>> come_;  // whose cards were read
   int lookedAt_ = 0;                         // by lookAround(), last
+  std::optional<Seen> first_;                // rank 0, who looks whether they fit together;
+  std::optional<Seen> elsewhere_;            // the first on another host than that,
+  std::optional<Seen> loopback_;             // and with a loopback address: enough to compare with
   const Deadline deadline_;
   const TimePoint start_;
 };
 
 }  // namespace
 
-std::string Member::encode() const {
-  std::string bytes;
-  ByteWriter out(bytes);
-  out.number(kVersion);
-  for (const std::string* field : {&host, &process, &settings, &address}) {
-    out.blob(*field);
-  }
-  out.number(port);
-  return bytes;
-}
-
-std::optional<Member> Member::decode(std::string_view bytes) {
-  ByteReader in(bytes);
-  const auto version = in.number<std::uint32_t>();
-  const auto host = in.blob();
-  const auto process = in.blob();
-  const auto settings = in.blob();
-  const auto address = in.blob();
-  const auto port = in.number<std::uint16_t>();
-  if (!version || !host || !process || !settings || !address || !port || *version != kVersion ||
-      !in.rest().empty()) {
-    return std::nullopt;
-  }
-  return Member{.host = std::string(*host),
-                .process = std::string(*process),
-                .settings = std::string(*settings),
-                .address = std::string(*address),
-                .port = *port};
-}
-
-Roster meet(const MeetOptions& options, const Member& self, const FindOut& findOut) {
-  return Meeting(options, self, findOut).run();
+Roster meet(const MeetOptions& options, const Member& self, const FindOut& findOut,
+            const Hearsay& hearsay) {
+  return Meeting(options, self, findOut, hearsay).run();
 }
 
 }  // namespace unisono::mesh

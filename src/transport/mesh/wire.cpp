@@ -168,6 +168,12 @@ std::string Report::encode() const {
   out.number(static_cast<std::uint32_t>(state));
   out.number(seq);
   out.blob(cause ? encodeCause(*cause) : std::string());
+  out.number(static_cast<std::uint32_t>(calls.size()));
+  Frame::Bytes head;
+  for (const Frame& call : calls) {
+    call.encode(head);
+    bytes.append(reinterpret_cast<const char*>(head.data()), head.size());
+  }
   return bytes;
 }
 
@@ -176,8 +182,7 @@ std::optional<Report> Report::decode(std::string_view bytes) {
   const auto state = in.number<std::uint32_t>();
   const auto seq = in.number<std::uint64_t>();
   const auto cause = in.blob();
-  if (!state || !seq || !cause || !in.rest().empty() ||
-      *state < static_cast<std::uint32_t>(State::LIVE) ||
+  if (!state || !seq || !cause || *state < static_cast<std::uint32_t>(State::LIVE) ||
       *state > static_cast<std::uint32_t>(State::UNKNOWN)) {
     return std::nullopt;
   }
@@ -187,6 +192,20 @@ std::optional<Report> Report::decode(std::string_view bytes) {
     if (!report.cause) {
       return std::nullopt;
     }
+  }
+  const auto count = in.number<std::uint32_t>();
+  std::string_view rest = in.rest();
+  if (!count || rest.size() != *count * Frame::kSize) {
+    return std::nullopt;
+  }
+  for (; !rest.empty(); rest.remove_prefix(Frame::kSize)) {
+    Frame::Bytes head;
+    std::memcpy(head.data(), rest.data(), head.size());
+    const auto call = Frame::decode(head);
+    if (!call) {
+      return std::nullopt;
+    }
+    report.calls.push_back(*call);
   }
   return report;
 }

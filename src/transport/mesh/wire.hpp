@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "life/abort_record.hpp"
 #include "transport/communicator.hpp"
@@ -93,6 +94,7 @@ struct Report {
   State state = State::LIVE;
   std::uint64_t seq = 0;  // of the last operation that it has called
   std::optional<AbortCause> cause = {};
+  std::vector<Frame> calls = {};  // the last ones, by their numbers; no data follows them
 
   std::string encode() const;
   static std::optional<Report> decode(std::string_view bytes);

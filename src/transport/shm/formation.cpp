@@ -118,6 +118,9 @@ void Formation::fail(Segment& segment, const AbortCause& cause) {
   if (counts.reason == kNoSharedMemory) {
     throwNoSharedMemory(counts.text, counts.culprits);
   }
+  if (counts.reason == Reason::PEER_DEAD && counts.culprits == std::vector{0}) {
+    meeting_.speakFor(root_, counts);  // there may be ranks on other hosts
+  }
   meeting_.blame(counts);
 }
 

@@ -36,15 +36,19 @@ class Formation {
   std::shared_ptr<SharedMapping> joinRoot();
   void decline(Reason reason, const std::string& text) noexcept;
   std::shared_ptr<SharedMapping> ask(const RootRecord& root);
+  std::shared_ptr<SharedMapping> adopt(LocalMessage answer, const RootRecord& root) const;
   void checkHost(const RootRecord& root) const;
-  [[noreturn]] void throwNoSharedMemory(std::string why, const std::vector<int>& ranks) const;
+  [[noreturn]] void throwNoSharedMemory(std::string why, const std::vector<int>& ranks,
+                                        Reason reason = kNoSharedMemory) const;
   // All.
   Monitor::Offer offerInbox(const std::shared_ptr<SharedMapping>& mapping) const;
   void goLive(Segment& segment);
   void awaitAll(Segment& segment);
   std::optional<AbortCause> findTrouble(Segment& segment);
   int sharedCores(const Segment& segment) const;
-  bool hasDied(const RankBlock& block) const;
+  bool watches(int rank) const noexcept;
+  bool hasDied(int rank, const RankBlock& block) const;
+  [[noreturn]] void failLate(Segment& segment);
   void checkStore(Segment& segment);
   std::vector<int> missingRanks(const Segment& segment) const;
   void giveUp(Header& header) const noexcept;

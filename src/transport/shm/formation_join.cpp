@@ -38,6 +38,9 @@ std::shared_ptr<SharedMapping> Formation::join() {
           .text = str("rank 0 (process ", process ? process->pid : -1,
                       gaveUp ? ") has given up forming group '" : ") died while group '",
                       options_.group, gaveUp ? "': its error says why" : "' was formed")};
+      if (!gaveUp) {
+        meeting_.speakFor(root_, cause);
+      }
       meeting_.blame(cause);
     }
     pauseFor(Milliseconds(10), {.deadline = meeting_.deadline(), .subject = {}});
@@ -52,6 +55,9 @@ std::shared_ptr<SharedMapping> Formation::joinRoot() {
   try {
     checkHost(root_);
     return ask(root_);
+  } catch (const NoSharedMemory& error) {
+    decline(kNoSharedMemory, error.facts().what);
+    throw;
   } catch (const DistError& error) {
     decline(error.reason(), error.facts().what);
     throw;
@@ -76,9 +82,10 @@ void Formation::checkHost(const RootRecord& root) const {
   }
 }
 
-void Formation::throwNoSharedMemory(std::string why, const std::vector<int>& ranks) const {
+void Formation::throwNoSharedMemory(std::string why, const std::vector<int>& ranks,
+                                    Reason reason) const {
   ErrorFacts known = meeting_.facts();
-  known.reason = kNoSharedMemory;
+  known.reason = reason;
   known.what = std::move(why);
   known.culprits = inWorld(ranks, options_.globalRanks);
   known.hint = "let ranks that share no memory use TCP: unset UNISONO_TRANSPORT";
@@ -111,9 +118,7 @@ std::shared_ptr<SharedMapping> Formation::ask(const RootRecord& root) {
     if (auto mapping = SharedMapping::find(root.cookie)) {
       return mapping;
     }
-    return SharedMapping::share(SharedMapping::adopt(std::move(answer), request.size, root.cookie,
-                                                     root.socket,
-                                                     str("group '", options_.group, "'")));
+    return adopt(std::move(answer), root);
   }
   refused_ = true;
   ErrorFacts known = meeting_.facts();
@@ -122,6 +127,32 @@ std::shared_ptr<SharedMapping> Formation::ask(const RootRecord& root) {
                    answer.bytes.empty() ? "" : printable(std::string_view(answer.bytes).substr(1)));
   known.hint = "give every process its own rank, the same size, version and settings";
   throw DistBackendError(std::move(known));
+}
+
+/// Maps it, and sees to it that there is room for the ring, too, which is mapped when it is first
+/// needed.
+std::shared_ptr<SharedMapping> Formation::adopt(LocalMessage answer, const RootRecord& root) const {
+  const std::string subject = str("group '", options_.group, "'");
+  const auto ranks = static_cast<std::size_t>(options_.size);
+  try {
+    auto mapping =
+        SharedMapping::adopt(std::move(answer), ranks, root.cookie, root.socket, subject);
+    const std::size_t ring = ringBytes(ranks, mapping->header().ringChunk);
+    if (const std::uint64_t left = SharedMemory::roomToMap(); left < ring) {
+      throw SharedMemory::NoRoom(
+          {.reason = Reason::RESOURCE,
+           .what = str("no shared memory of ", formatBytes(ring), " for long operations of ",
+                       subject, ": only ", formatBytes(left), " can be mapped"),
+           .hint = "raise the limit of this process (ulimit -v)"});
+    }
+    return SharedMapping::share(std::move(mapping));
+  } catch (const SharedMemory::NoRoom& lack) {
+    if (!options_.mayUseTcp) {
+      throw;
+    }
+    throwNoSharedMemory(str(meeting_.inWords({options_.rank}), " has ", lack.facts().what),
+                        {options_.rank}, Reason::RESOURCE);
+  }
 }
 
 }  // namespace unisono::shm

@@ -12,13 +12,21 @@ namespace unisono::shm {
 namespace {
 
 /// The largest slots for which there is room. The ring is made when it is first needed; then it
-/// may still be refused.
+/// may still be refused. Throws NoRoom when there is not even any for the least.
 std::size_t chunkThatFits(std::size_t ranks, const std::string& group) {
   const std::size_t usual = usualChunk(ranks);
   const std::uint64_t left = SharedMemory::room();
   std::size_t chunk = usual;
   while (ringBytes(ranks, chunk) > left && chunk / 2 >= kLeastChunk) {
     chunk = chunk / 2 / 1024 * 1024;
+  }
+  if (ringBytes(ranks, chunk) > left) {
+    throw SharedMemory::NoRoom(
+        {.reason = Reason::RESOURCE,
+         .what = str("no shared memory of ", formatBytes(ringBytes(ranks, chunk)),
+                     " for long operations of group '", group, "': only ", formatBytes(left),
+                     " are left to this process"),
+         .hint = "free memory or raise the limit of this process"});
   }
   if (chunk < usual) {
     UNISONO_LOG(
@@ -34,6 +42,13 @@ std::size_t chunkThatFits(std::size_t ranks, const std::string& group) {
 std::shared_ptr<SharedMapping> Formation::found() {
   try {
     return makeMemory();
+  } catch (const SharedMemory::NoRoom& lack) {
+    if (options_.mayUseTcp) {
+      root_ = {};  // of which nobody has heard
+      throwNoSharedMemory(lack.facts().what, {0}, Reason::RESOURCE);
+    }
+    meeting_.stayAway();
+    throw;
   } catch (...) {
     meeting_.stayAway();
     throw;

@@ -41,19 +41,15 @@ void Formation::awaitAll(Segment& segment) {
     return missingRanks(segment).empty();
   };
   const WaitContext context{.deadline = meeting_.deadline(), .subject = [&] {
-                              return str(meeting_.inWords(missingRanks(segment)),
-                                         " to join group '", options_.group, "'");
+                              const std::vector<int> missing = missingRanks(segment);
+                              return missing.empty()
+                                         ? str(meeting_.inWords({0}), " to open group '",
+                                               options_.group, "', which all have joined")
+                                         : str(meeting_.inWords(missing), " to join group '",
+                                               options_.group, "'");
                             }};
   if (!waitUntil(ready, context, on)) {
-    const std::vector<int> missing = missingRanks(segment);
-    fail(segment,
-         {.reason = Reason::TIMEOUT,
-          .culprits = missing,
-          .reporter = options_.rank,
-          .text = str("group '", options_.group, "' was not formed in ",
-                      formatDuration(options_.timeout), ": ",
-                      static_cast<std::size_t>(options_.size) - missing.size(), " of ",
-                      options_.size, " ranks have come, not ", meeting_.inWords(missing))});
+    failLate(segment);
   }
   if (options_.rank == 0) {
     // Before the others go on: their next group may use the same key.
@@ -65,6 +61,20 @@ void Formation::awaitAll(Segment& segment) {
   }
 }
 
+/// Who has not come in time is to blame; when all have, rank 0, which has not gone on since.
+void Formation::failLate(Segment& segment) {
+  const std::vector<int> missing = missingRanks(segment);
+  const std::string late = missing.empty() ? str(meeting_.inWords({0}), " has not opened it")
+                                           : str("not ", meeting_.inWords(missing));
+  fail(segment, {.reason = Reason::TIMEOUT,
+                 .culprits = missing.empty() ? std::vector{0} : missing,
+                 .reporter = options_.rank,
+                 .text = str("group '", options_.group, "' was not formed in ",
+                             formatDuration(options_.timeout), ": ",
+                             static_cast<std::size_t>(options_.size) - missing.size(), " of ",
+                             options_.size, " ranks have come, ", late)});
+}
+
 /// One number for all: algorithms are chosen by it, and must be the same everywhere.
 int Formation::sharedCores(const Segment& segment) const {
   CpuShare all = segment.block(0).cpus;
@@ -74,12 +84,21 @@ int Formation::sharedCores(const Segment& segment) const {
   return all.count();
 }
 
+/// Whose process this rank looks at: rank 0 at all, all at rank 0, and everybody at the next one,
+/// for one that rank 0 cannot see. If all looked at all, many ranks would do nothing else.
+bool Formation::watches(int rank) const noexcept {
+  return options_.rank == 0 || rank == 0 || rank == options_.rank + 1;
+}
+
 /// Between joining and holding its life word a rank is known by its process only.
-bool Formation::hasDied(const RankBlock& block) const {
+bool Formation::hasDied(int rank, const RankBlock& block) const {
   const Identity& identity = block.identity;
   const auto state = static_cast<RankState>(identity.state.load(std::memory_order_acquire));
   if (state != RankState::JOINING) {
     return block.life.ownerDied();
+  }
+  if (!watches(rank)) {
+    return false;
   }
   ProcessMark process = meeting_.here();
   process.pid = identity.pid;
@@ -98,7 +117,8 @@ std::optional<AbortCause> Formation::findTrouble(Segment& segment) {
   for (int rank = 0; rank < options_.size; ++rank) {
     const bool left = segment.block(rank).identity.state.load(std::memory_order_acquire) ==
                       static_cast<std::uint32_t>(RankState::LEFT);
-    if (left || hasDied(segment.block(rank)) || (look && segment.isDumpingCore(rank))) {
+    if (left || hasDied(rank, segment.block(rank)) ||
+        (look && watches(rank) && segment.isDumpingCore(rank))) {
       return AbortCause{.reason = left ? Reason::PEER_LEFT : Reason::PEER_DEAD,
                         .culprits = {rank},
                         .reporter = options_.rank,

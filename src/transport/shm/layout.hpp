@@ -22,7 +22,7 @@
 namespace unisono::shm {
 
 inline constexpr char kMagic[8] = {'U', 'N', 'I', 'S', 'H', 'M', '0', '1'};
-inline constexpr std::uint32_t kVersion = 6;
+inline constexpr std::uint32_t kVersion = 7;
 inline constexpr int kMostRanks = 1024;
 
 /// A moment in the life of a group, as counted by one rank: operation, and round within it.
@@ -88,7 +88,7 @@ struct Desk {
 };
 
 /// The registered memory of a rank: by which cookie to ask for it, and which blocks there are.
-inline constexpr std::size_t kMostBlocks = 64;
+inline constexpr std::size_t kMostBlocks = 256;
 struct BlockList {
   char cookie[32];                               // written before the first place is announced
   std::atomic<std::uint32_t> live[kMostBlocks];  // by number modulo kMostBlocks; 0: none
@@ -131,7 +131,7 @@ struct RankBlock {
   Desk desk;
   alignas(128) CpuShare cpus;  // there before the rank is live
 };
-static_assert(sizeof(RankBlock) == 128 + 5 * 128 + kPosts * 64 + 384 + 128);
+static_assert(sizeof(RankBlock) == 128 + 5 * 128 + kPosts * 64 + 1152 + 128);
 
 /// A line whose last word says whether the rest is there: data and flag travel together.
 struct alignas(64) LlLine {

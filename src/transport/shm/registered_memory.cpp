@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <fcntl.h>
+#include <iterator>
 #include <sys/mman.h>
 #include <utility>
 
@@ -38,6 +39,7 @@ class RegisteredMemory::Own : public std::enable_shared_from_this<RegisteredMemo
       offer();
       block = freeNumber(group);
       blocks_.emplace(block, std::move(memory));
+      numbers_.emplace(data, block);
       count_.store(blocks_.size(), std::memory_order_relaxed);
       list_->live[block % kMostBlocks].store(block, std::memory_order_release);
     }
@@ -49,15 +51,15 @@ class RegisteredMemory::Own : public std::enable_shared_from_this<RegisteredMemo
       return {};
     }
     const MutexLock lock(mutex_);
-    for (const auto& [number, memory] : blocks_) {
-      const std::span<const std::byte> block = memory.bytes();
-      const auto offset = static_cast<std::size_t>(bytes.data() - block.data());
-      if (bytes.data() >= block.data() && offset <= block.size() &&
-          bytes.size() <= block.size() - offset) {
-        return {.block = number, .offset = offset};
-      }
+    const auto after = numbers_.upper_bound(bytes.data());
+    if (after == numbers_.begin()) {
+      return {};
     }
-    return {};
+    const auto& [begin, number] = *std::prev(after);
+    const std::size_t size = blocks_.find(number)->second.bytes().size();
+    const auto offset = static_cast<std::size_t>(bytes.data() - begin);
+    const bool inside = offset <= size && bytes.size() <= size - offset;
+    return inside ? Place{.block = number, .offset = offset} : Place{};
   }
 
   /// The group goes; what is still in use stays as it is.
@@ -118,6 +120,7 @@ class RegisteredMemory::Own : public std::enable_shared_from_this<RegisteredMemo
     auto node = blocks_.extract(block);
     count_.store(blocks_.size(), std::memory_order_relaxed);
     gone = std::move(node.mapped());
+    numbers_.erase(gone.bytes().data());
     // The pages go now, not only when the last peer has unmapped them.
     ::fallocate(gone.descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
                 static_cast<off_t>(gone.bytes().size()));
@@ -131,6 +134,7 @@ class RegisteredMemory::Own : public std::enable_shared_from_this<RegisteredMemo
   mutable Mutex mutex_;
   BlockList* list_ UNISONO_GUARDED_BY(mutex_);  // null when the group has gone
   std::map<std::uint32_t, SharedMemory> blocks_ UNISONO_GUARDED_BY(mutex_);
+  std::map<const std::byte*, std::uint32_t> numbers_ UNISONO_GUARDED_BY(mutex_);  // by address
   std::uint32_t lastNumber_ UNISONO_GUARDED_BY(mutex_) = 0;
   bool offered_ UNISONO_GUARDED_BY(mutex_) = false;
   Monitor::Offer offer_ UNISONO_GUARDED_BY(mutex_);

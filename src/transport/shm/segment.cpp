@@ -123,7 +123,8 @@ bool Segment::isStopped(int rank) const {
 std::string Segment::describeProcess(int rank) const {
   const pid_t pid = block(rank).identity.pid;
   return str("process ", pid, ", ",
-             describeState(canSeeProcess(rank) ? lookAt(pid) : std::nullopt));
+             isDumpingCore(rank) ? "dumping core"
+                                 : describeState(canSeeProcess(rank) ? lookAt(pid) : std::nullopt));
 }
 
 std::span<std::byte> Segment::extend(std::uint32_t number, Deadline deadline) {

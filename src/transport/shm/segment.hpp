@@ -78,7 +78,7 @@ class Segment {
   /// Why it does not answer: PEER_DEAD, PEER_LEFT, or TIMEOUT when it could.
   Reason whySilent(int rank) const;
 
-  /// "process 77, state T stopped".
+  /// "process 77, state T stopped", or "process 77, dumping core".
   std::string describeProcess(int rank) const;
   /// Whether something outside holds its process: a signal, or a debugger.
   bool isStopped(int rank) const;
