@@ -457,6 +457,20 @@ TEST_F(PairTest, ACallThatIsRefusedLeavesNoOtherMessageUnderWay) {
   EXPECT_TRUE(sending->isCompleted());
 }
 
+TEST_F(PairTest, ACollectiveThatFailsLeavesNoMessageUnderWay) {
+  for (const bool asyncOp : {false, true}) {
+    NativeWorld pair(2);
+    std::vector<int> data(3);
+    const WorkPtr receiving = pair[0].recv(Tensor(data), 1);
+    const WorkPtr barrier = asyncOp ? pair[0].barrier() : nullptr;
+    pair[1].abort(nullptr);
+    ASSERT_TRUE(test::eventually([&] { return pair[0].error() != ErrorType::SUCCESS; }));
+    EXPECT_THROW((asyncOp ? barrier : pair[0].barrier({.asyncOp = false}))->wait(),
+                 DistBackendError);
+    EXPECT_TRUE(receiving->isCompleted());
+  }
+}
+
 TEST_F(PairTest, ShutdownSendsWhatWasPosted) {
   std::vector<int> out = numbers(100'000, 1);
   std::vector<int> in(100'000);

@@ -314,7 +314,7 @@ TEST(RegisteredLimitsTest, WhatCannotBeHadIsRefused) {
     many.push_back(world[0].allocateTensor(0, DType::INT8));
   }
   EXPECT_THAT(textOf<DistError>([&] { world[0].allocateTensor(1, DType::INT8); }),
-              AllOf(HasSubstr("[LIMIT]"), HasSubstr("64 registered tensors already")));
+              AllOf(HasSubstr("[LIMIT]"), HasSubstr("256 registered tensors already")));
   many.pop_back();
   many.push_back(world[0].allocateTensor(1, DType::INT8));
 }

@@ -122,6 +122,9 @@ class UNISONO_API Backend : public CollectiveApi<Backend> {
   /// elements, all 0.
   virtual bool supportsTensorAlloc(Device device) const;
   virtual Tensor allocateTensor(std::int64_t count, DType type);
+  /// How many operations have had what this rank gives in such memory, for others to reach it
+  /// there.
+  virtual std::uint64_t registeredUses() const { return 0; }
 
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }

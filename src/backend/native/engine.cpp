@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "unisono/base/debug_level.hpp"
+
 #include "backend/native/mesh_engine.hpp"
 #include "backend/native/shm_engine.hpp"
 #include "base/env.hpp"
@@ -23,7 +25,7 @@ UNISONO_KNOB(std::string, kTransport, "UNISONO_TRANSPORT", "",
 constexpr Milliseconds kGrace{500};
 // For an operation to notice that its group has failed. It does between two pieces of data, but a
 // piece may be large, and its memory must not go before.
-constexpr Milliseconds kTimeToFail{30'000};
+constexpr Milliseconds kTimeForAPiece{30'000};
 
 std::vector<int> globalRanksOf(const BackendParams& params) {
   std::vector<int> ranks = params.options.globalRanks;
@@ -57,10 +59,26 @@ std::string_view whatIsDenied() noexcept {
   return SharedMemory::isDenied() ? "memfd_create" : areLocalSocketsDenied() ? "local sockets" : "";
 }
 
+/// Ranks that compare their calls would wait for those that do not: all do, or none.
+std::string_view checksOfCalls() {
+  return debugLevel() == DebugLevel::DETAIL ? " debug=detail" : "";
+}
+
 }  // namespace
 
 Engine::Engine(const BackendParams& params)
     : rank(params.rank), group(params.options.groupName), globalRanks(globalRanksOf(params)) {}
+
+FormOptions Engine::formOptions(const BackendParams& params) const {
+  return {.store = params.store,
+          .rank = params.rank,
+          .size = params.size,
+          .group = params.options.groupName,
+          .settings = str(selector.settings(), checksOfCalls()),
+          .timeout = params.options.timeout,
+          .globalRanks = params.options.globalRanks,
+          .mayUseTcp = allowedWays() != Ways::SHM};
+}
 
 std::shared_ptr<Engine> Engine::make(const BackendParams& params) {
   const Ways ways = allowedWays();
@@ -80,7 +98,12 @@ std::shared_ptr<Engine> Engine::make(const BackendParams& params) {
     if (ways == Ways::SHM) {
       throw;
     }
-    UNISONO_LOG(INFO, "backend", error.facts().what, "; by TCP, then");
+    if (error.reason() == Reason::RESOURCE) {  // what this rank lacks
+      UNISONO_LOG(WARN, "backend", "group '", params.options.groupName,
+                  "' cannot use shared memory: ", error.facts().what, "; by TCP, then");
+    } else {
+      UNISONO_LOG(INFO, "backend", error.facts().what, "; by TCP, then");
+    }
     return MeshEngine::make(params, error.cookie(), elapsedSince(start));
   }
 }
@@ -103,7 +126,7 @@ void Engine::end() {
           .seq = 0,
           .text = str("rank ", globalRanks[static_cast<std::size_t>(rank)],
                       " has let go of the group while operations were under way")});
-    static_cast<void>(lane.drain(Deadline::after(kTimeToFail), false));
+    static_cast<void>(lane.drain(Deadline::after(kTimeForAPiece), false));
   }
   lane.end();
   static_cast<void>(mail().settle(Deadline::after(kGrace)));

@@ -16,6 +16,7 @@
 #include "collective/selection.hpp"
 #include "life/abort_record.hpp"
 #include "transport/mail.hpp"
+#include "transport/meeting.hpp"
 
 namespace unisono {
 
@@ -35,6 +36,8 @@ class Engine {
   virtual Mail& mail() noexcept = 0;
   /// Memory that the operations of this group handle best.
   virtual std::shared_ptr<std::byte> allocate(std::size_t bytes) = 0;
+  /// How many operations others have found in such memory of this rank.
+  virtual std::uint64_t registeredUses() const noexcept { return 0; }
 
   /// Ends the group: tells all ranks `cause`, unless another one was told before. Returns the one
   /// that counts.
@@ -59,6 +62,8 @@ class Engine {
 
  protected:
   explicit Engine(const BackendParams& params);
+  /// What the ranks meet with.
+  FormOptions formOptions(const BackendParams& params) const;
 };
 
 }  // namespace unisono

@@ -79,6 +79,10 @@ void Executor::begin(const CollectiveArgs& args, const Given& given) {
   shm::Place place;
   if (given.block.size() >= kDirectFrom) {
     place = arena_.registered().find(given.block);
+    if (place.block != 0) {
+      // One thread writes: no need for an addition that others see at once.
+      registeredUses_.store(registeredUses() + 1, std::memory_order_relaxed);
+    }
   }
   if (place.block == 0 && given.pulled) {
     place = {.block = shm::kOwnMemory,

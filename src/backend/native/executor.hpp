@@ -5,6 +5,8 @@
 // Thread safety: one thread at a time, the one that drives the group's lane.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -23,6 +25,11 @@ class Executor {
   /// Runs `args`, which are valid; `timeout` is the operation's. Throws DistBackendError or
   /// DistTimeoutError. What has a result in memory of its own leaves it in `args.outputs`.
   void run(CollectiveArgs& args, Milliseconds timeout);
+
+  /// How many operations had what this rank gives in registered memory. From any thread.
+  std::uint64_t registeredUses() const noexcept {
+    return registeredUses_.load(std::memory_order_relaxed);
+  }
 
   /// What a rank's post says, for messages: "all_reduce(float32[1000], SUM)".
   static std::string describe(const shm::Post& post);
@@ -84,6 +91,7 @@ class Executor {
   Reduction reduction_;
   Milliseconds timeout_{};
   Scratch scratch_;
+  std::atomic<std::uint64_t> registeredUses_{0};
 };
 
 }  // namespace unisono

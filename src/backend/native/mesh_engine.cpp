@@ -1,5 +1,6 @@
 #include "backend/native/mesh_engine.hpp"
 
+#include <memory>
 #include <utility>
 
 #include "backend/native/operands.hpp"
@@ -12,25 +13,8 @@
 namespace unisono {
 namespace {
 
-FormOptions formOptions(const BackendParams& params, const Selector& selector) {
-  return {.store = params.store,
-          .rank = params.rank,
-          .size = params.size,
-          .group = params.options.groupName,
-          .settings = selector.settings(),
-          .timeout = params.options.timeout,
-          .globalRanks = params.options.globalRanks};
-}
-
-/// Rank 0 makes up the name of the group, and the others read it.
-std::string agreeOnCookie(const FormOptions& options) {
-  Meeting meeting(options);
-  if (options.rank == 0) {
-    RootRecord root = meeting.aboutRoot(mesh::kVersion);
-    root.cookie = randomId();
-    meeting.announce(root);
-    return root.cookie;
-  }
+/// The name of the group, which rank 0 has made up.
+std::string awaitCookie(const FormOptions& options, Meeting& meeting) {
   RootRecord root = meeting.awaitRoot();
   // A root that is gone may be one of an earlier group, whose successor is about to come.
   const Deadline successor = meeting.deadline().within(Meeting::kSuccessorTime);
@@ -57,22 +41,59 @@ std::string rootOf(const FormOptions& options, const std::string& cookie) {
   return root && root->cookie == cookie ? root->process : std::string();
 }
 
-mesh::MeshOptions meshOptions(const FormOptions& options, std::string cookie, Milliseconds spent) {
-  const TimePoint start = systemClock().now();
-  if (cookie.empty()) {
-    cookie = agreeOnCookie(options);
+/// What rank 0 brings along. With no cookie the group is new, and the others learn of it once they
+/// can ask rank 0 how it is.
+void addRoot(mesh::MeshOptions& all, Meeting& meeting) {
+  if (!all.meet.cookie.empty()) {
+    meeting.noteEarlierDecline();
+  } else {
+    RootRecord root = meeting.aboutRoot(mesh::kVersion);
+    root.cookie = randomId();
+    all.meet.cookie = root.cookie;
+    all.hearsay.announce = [&meeting, root] { meeting.announce(root); };
   }
-  std::string root = options.rank == 0 ? std::string() : rootOf(options, cookie);
-  return {.meet = {.store = options.store,
-                   .rank = options.rank,
-                   .size = options.size,
-                   .group = options.group,
-                   .cookie = std::move(cookie),
-                   .timeout = options.timeout,
-                   .spent = spent + elapsedSince(start),
-                   .globalRanks = options.globalRanks,
-                   .root = std::move(root)},
-          .settings = options.settings};
+  all.hearsay.close = [&meeting] { meeting.close(); };
+  all.hearsay.declined = [&meeting](const auto& hasCome) -> std::optional<AbortCause> {
+    const auto decline = meeting.takeEarlyDecline(hasCome);
+    return decline ? std::optional(AbortCause{.reason = decline->reason,
+                                              .culprits = {static_cast<int>(decline->rank)},
+                                              .reporter = 0,
+                                              .text = decline->text})
+                   : std::nullopt;
+  };
+}
+
+/// What the others do.
+void addOther(mesh::MeshOptions& all, const FormOptions& options, Meeting& meeting) {
+  std::string& cookie = all.meet.cookie;
+  cookie = cookie.empty() ? awaitCookie(options, meeting) : cookie;
+  all.meet.root = rootOf(options, cookie);
+  all.hearsay.saidForRoot = [&meeting, cookie] { return meeting.whatWasSaidFor(cookie); };
+}
+
+std::unique_ptr<mesh::Mesh> formMesh(const FormOptions& options, std::string cookie,
+                                     Milliseconds spent) {
+  const TimePoint start = systemClock().now();
+  const bool isNew = cookie.empty();
+  Meeting meeting(options);
+  mesh::MeshOptions all{.meet = {.store = options.store,
+                                 .rank = options.rank,
+                                 .size = options.size,
+                                 .group = options.group,
+                                 .cookie = std::move(cookie),
+                                 .timeout = options.timeout,
+                                 .globalRanks = options.globalRanks},
+                        .settings = options.settings};
+  options.rank == 0 ? addRoot(all, meeting) : addOther(all, options, meeting);
+  all.meet.spent = spent + elapsedSince(start);
+  try {
+    return mesh::Mesh::form(all);
+  } catch (...) {
+    if (options.rank == 0 && isNew && !meeting.hasAnnounced()) {
+      meeting.stayAway();  // the others wait for its word
+    }
+    throw;
+  }
 }
 
 }  // namespace
@@ -82,16 +103,12 @@ std::shared_ptr<Engine> MeshEngine::make(const BackendParams& params, std::strin
   auto engine = std::make_shared<MeshEngine>(params, std::move(cookie), spent);
   engine->lane.belongTo(engine);
   engine->mail_.belongTo(engine);
-  if (params.rank == 0) {
-    const FormOptions options = formOptions(params, engine->selector);
-    Meeting(options).close();  // everybody has come
-  }
   return engine;
 }
 
 MeshEngine::MeshEngine(const BackendParams& params, std::string cookie, Milliseconds spent)
     : Engine(params),
-      mesh_(mesh::Mesh::form(meshOptions(formOptions(params, selector), std::move(cookie), spent))),
+      mesh_(formMesh(formOptions(params), std::move(cookie), spent)),
       courier_(*mesh_, usableCores(), describeCall),
       executor_(courier_, selector.links(), globalRanks),
       mail_(*mesh_, usableCores(), globalRanks) {}

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMostQueued = 65'536;
 // For an operation to notice that its group has failed; it takes microseconds.
-constexpr Milliseconds kTimeToFail{1000};
+constexpr Milliseconds kTimeToNotice{1000};
 
 constexpr OpSet kOps = {OpType::BROADCAST,
                         OpType::ALLREDUCE,
@@ -48,10 +48,12 @@ class NativeBackend::NativeWork final : public Work, public LaneItem {
   Work::Callbacks run() noexcept override {
     markStarted();
     std::exception_ptr failure;
+    const std::shared_ptr<Engine> engine = engine_.lock();  // it is there: who drives is inside it
     try {
-      engine_.lock()->run(args_, args_.timeout);  // it is there: who drives is inside it
+      engine->run(args_, args_.timeout);
     } catch (...) {
       failure = std::current_exception();
+      engine->mail().noticeFailure();  // before anybody is told of it
     }
     return end(failure);
   }
@@ -130,7 +132,11 @@ WorkPtr NativeBackend::startCoalesced(std::vector<CollectiveArgs> batch) {
 }
 
 void NativeBackend::checkRoom(std::size_t calls, OpType type) const {
-  if (engine_->lane.queued() + calls > kMostQueued) {
+  // Some of a batch may be messages: none of it is begun when these have no room, which post()
+  // looks at for each.
+  const bool full = engine_->lane.queued() + calls > kMostQueued ||
+                    (calls > 1 && engine_->mail().underWay() + calls > Mail::kMostOpen);
+  if (full) {
     throw DistBackendError({.reason = Reason::LIMIT,
                             .what = str("more than ", kMostQueued, " operations are under way"),
                             .hint = "wait for some of them",
@@ -144,6 +150,7 @@ WorkPtr NativeBackend::runHere(CollectiveArgs& args) {
   try {
     engine_->run(args, timeoutOf(args));
   } catch (...) {
+    engine_->mail().noticeFailure();
     engine_->lane.release();
     return failedWork(args.type, args.seq, std::current_exception());
   }
@@ -228,7 +235,7 @@ void NativeBackend::shutdown() {
                  .seq = 0,
                  .text = facts.what});
   engine_->close(std::make_exception_ptr(late));
-  static_cast<void>(engine_->lane.drain(Deadline::after(kTimeToFail)));
+  static_cast<void>(engine_->lane.drain(Deadline::after(kTimeToNotice)));
   engine_->leave();
   throw late;
 }

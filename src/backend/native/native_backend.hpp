@@ -32,6 +32,7 @@ class NativeBackend final : public Backend {
   bool supportsTensorAlloc(Device device) const override;
   /// Registered memory: operations of this group let peers reach it where it is.
   Tensor allocateTensor(std::int64_t count, DType type) override;
+  std::uint64_t registeredUses() const override { return engine_->registeredUses(); }
 
  private:
   class NativeWork;

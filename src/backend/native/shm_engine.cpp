@@ -1,20 +1,6 @@
 #include "backend/native/shm_engine.hpp"
 
 namespace unisono {
-namespace {
-
-FormOptions formOptions(const BackendParams& params, const Selector& selector) {
-  return {.store = params.store,
-          .rank = params.rank,
-          .size = params.size,
-          .group = params.options.groupName,
-          .settings = selector.settings(),
-          .timeout = params.options.timeout,
-          .globalRanks = params.options.globalRanks};
-}
-
-}  // namespace
-
 std::shared_ptr<Engine> ShmEngine::make(const BackendParams& params) {
   auto engine = std::make_shared<ShmEngine>(params);
   engine->lane.belongTo(engine);
@@ -24,7 +10,7 @@ std::shared_ptr<Engine> ShmEngine::make(const BackendParams& params) {
 
 ShmEngine::ShmEngine(const BackendParams& params)
     : Engine(params),
-      segment_(shm::Segment::form(formOptions(params, selector))),
+      segment_(shm::Segment::form(formOptions(params))),
       arena_(
           *segment_,
           {.cores = segment_->cores(), .globalRanks = globalRanks, .describe = Executor::describe}),

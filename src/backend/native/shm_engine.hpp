@@ -21,6 +21,7 @@ class ShmEngine final : public Engine {
   Mail& mail() noexcept override { return mail_; }
   /// Peers reach it where it is.
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override;
+  std::uint64_t registeredUses() const noexcept override { return executor_.registeredUses(); }
   AbortCause fail(AbortCause cause) noexcept override { return segment_->fail(std::move(cause)); }
   std::optional<AbortCause> cause() const override { return segment_->cause(); }
   void leave() noexcept override { segment_->leave(); }
