@@ -1,6 +1,7 @@
 // The end of groups, in good order.
 #include <algorithm>
 #include <exception>
+#include <optional>
 #include <vector>
 
 #include "unisono/group/group.hpp"
@@ -16,11 +17,13 @@ Milliseconds timeoutOf(const ProcessGroup& group) {
   return group.deviceTypes().empty() ? kDefaultGroupTimeout : group.defaultBackend()->timeout();
 }
 
-/// Shuts `group` down, no later than `deadline`; returns what that throws.
-std::exception_ptr close(ProcessGroup& group, Deadline deadline) noexcept {
+/// Shuts `group` down, within its timeout and no later than `deadline`; returns what that throws.
+std::exception_ptr close(ProcessGroup& group, std::optional<Deadline> deadline) noexcept {
   try {
     unregisterGroup(group);
-    group.setTimeout(std::min(timeoutOf(group), deadline.remaining()));
+    if (deadline) {
+      group.setTimeout(std::min(timeoutOf(group), deadline->remaining()));
+    }
     group.shutdown();
   } catch (...) {
     return std::current_exception();
@@ -37,11 +40,14 @@ void destroyProcessGroup(const Group& group) {
   if (!state->markDestroyed()) {
     state->refuseDestroyed("destroyProcessGroup refused: this group has been destroyed already");
   }
-  const Deadline deadline = Deadline::after(timeoutOf(self));
+  std::optional<Deadline> deadline;  // of several that end one after the other
   std::vector<std::shared_ptr<ProcessGroup>> others;
   if (state->isWorld) {
     others = state->family->living();
     std::reverse(others.begin(), others.end());
+  }
+  if (!others.empty()) {
+    deadline = Deadline::after(timeoutOf(self));
   }
   std::exception_ptr first;
   for (const std::shared_ptr<ProcessGroup>& other : others) {

@@ -13,6 +13,7 @@
 #include "group/job_place.hpp"
 #include "group/subgroup.hpp"
 #include "store/common.hpp"
+#include "store/endpoint.hpp"
 
 namespace unisono {
 namespace {
@@ -46,8 +47,13 @@ std::pair<RendezvousResult, std::string> meetByLauncher(const InitOptions& optio
               place.source);
   const RendezvousOptions known{
       .rank = place.rank, .worldSize = place.size, .timeout = options.timeout};
+  const std::string given = endpointFromEnvironment();
   if (std::getenv("MASTER_ADDR") == nullptr && place.size == 1 && place.rank == 0) {
     return {{.store = std::make_shared<HashStore>(), .rank = 0, .worldSize = 1}, place.source};
+  }
+  if (!given.empty() && given != options.url) {  // by UNISONO_STORE, not by MASTER_ADDR
+    const StorePtr store = openEndpoint(given, options.timeout.value_or(defaultTimeout()));
+    return {{.store = store, .rank = place.rank, .worldSize = place.size}, place.source};
   }
   if (std::getenv("MASTER_ADDR") == nullptr && !place.job.empty()) {
     const StorePtr store =
@@ -149,8 +155,8 @@ Tensor Group::allocate(std::int64_t count, DType type) {
   return group_->backend(DeviceType::CPU)->allocateTensor(count, type);
 }
 
-std::optional<Group> Group::split(std::optional<int> color) {
-  return handleOf(splitByColor(*group_, color));
+std::optional<Group> Group::split(std::optional<int> color, std::string_view name) {
+  return handleOf(splitByColor(*group_, color, name));
 }
 
 std::optional<Group> Group::newGroup(const std::vector<int>& ranks,

@@ -12,6 +12,7 @@
 #include "unisono/store/file_store.hpp"
 
 #include "base/fd.hpp"
+#include "base/fingerprint.hpp"
 #include "base/random.hpp"
 #include "base/str.hpp"
 #include "base/wait.hpp"
@@ -19,8 +20,19 @@
 namespace unisono {
 namespace {
 
-constexpr Milliseconds kPeriod(2);       // between two looks at the folder
+constexpr Milliseconds kPeriod(2);  // between two looks at the folder
+
+// An invitation is the name of a store, then a mark for every rank. It is read and marked by its
+// descriptor alone: its path may stand for the next invitation by now, and a mark that was set
+// stays for whoever still looks at the old one.
 constexpr std::size_t kNameLength = 32;  // of a store, as randomId() makes it
+constexpr char kAwaited = '-';
+constexpr char kCome = '+';
+
+/// Where the mark of a rank stands.
+constexpr off_t placeOf(int rank) {
+  return static_cast<off_t>(kNameLength) + rank;
+}
 
 [[noreturn]] void refuseFolder(const std::string& folder, std::string_view why) {
   throw UsageError(
@@ -46,21 +58,14 @@ std::string ownFolder() {
   return folder;
 }
 
-/// FNV-1a, as a name for a file.
+/// A fingerprint, as a name for a file.
 std::string nameFor(std::string_view job) {
-  std::uint64_t hash = 0xCBF29CE484222325;
-  for (const char c : job) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
-  }
+  const std::uint64_t hash = fingerprint(job);
   std::string name = "job-";
   for (int shift = 60; shift >= 0; shift -= 4) {
     name += "0123456789abcdef"[(hash >> shift) & 0xFU];
   }
   return name;
-}
-
-std::string placeOf(const std::string& store, int rank) {
-  return str(store, ".", rank);
 }
 
 /// Removes files when it goes, in the order in which they were added.
@@ -80,14 +85,15 @@ class Cleaner {
   std::vector<std::string> paths_;
 };
 
-/// Locks a file that says where the store is, and puts it where the others look.
-UniqueFd invite(const std::string& invitation, const std::string& store) {
+/// Makes the invitation to a store, locked, and puts it where the others look.
+UniqueFd invite(const std::string& invitation, const std::string& store, int size) {
   const std::string draft = str(store, ".draft");
   UniqueFd file(::open(draft.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  const std::string name = store.substr(store.size() - kNameLength);
+  const std::string text = store.substr(store.size() - kNameLength) +
+                           std::string(static_cast<std::size_t>(size), kAwaited);
   const bool written =
       file.valid() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0 &&
-      ::write(file.get(), name.data(), name.size()) == static_cast<ssize_t>(name.size());
+      ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
   if (!written || ::rename(draft.c_str(), invitation.c_str()) != 0) {
     const int error = errno;
     ::unlink(draft.c_str());
@@ -96,24 +102,46 @@ UniqueFd invite(const std::string& invitation, const std::string& store) {
   return file;
 }
 
-/// The store that rank 0 invites to now; empty without an invitation, or when it is of the past.
-std::string invitedTo(const std::string& invitation, const std::string& stem) {
-  const UniqueFd file(::open(invitation.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-  if (!file.valid()) {
-    return "";
+/// The rank below `size`, from `first` on, that an invitation still waits for; `size` for none.
+int firstAwaited(const UniqueFd& invitation, int first, int size) {
+  char mark = kAwaited;
+  while (first < size && ::pread(invitation.get(), &mark, 1, placeOf(first)) == 1 &&
+         mark == kCome) {
+    ++first;
   }
-  std::string name(kNameLength, '\0');
-  const bool held = ::flock(file.get(), LOCK_SH | LOCK_NB) != 0;
-  const bool read =
-      ::read(file.get(), name.data(), name.size()) == static_cast<ssize_t>(name.size());
-  return held && read ? str(stem, ".", name) : "";
+  return first;
 }
 
-/// Takes the place of `rank`, once for each store.
-bool claim(const std::string& store, int rank) {
-  return UniqueFd(
-             ::open(placeOf(store, rank).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600))
-      .valid();
+/// Whether rank 0 still waits for those whom it invited.
+bool isHeld(const UniqueFd& invitation) {
+  return ::flock(invitation.get(), LOCK_SH | LOCK_NB) != 0;
+}
+
+/// Takes the place of `rank` at an invitation, which only one can do.
+bool claim(const UniqueFd& invitation, int rank) {
+  struct flock place {};
+  place.l_type = F_WRLCK;
+  place.l_whence = SEEK_SET;
+  place.l_start = placeOf(rank);
+  place.l_len = 1;
+  char mark = kCome;
+  return ::fcntl(invitation.get(), F_OFD_SETLK, &place) == 0 &&  // until it is closed
+         ::pread(invitation.get(), &mark, 1, placeOf(rank)) == 1 && mark == kAwaited &&
+         ::pwrite(invitation.get(), &kCome, 1, placeOf(rank)) == 1;
+}
+
+/// The store that rank 0 invites to now, with the place of `rank` at it taken; empty without an
+/// invitation, when the place is taken already, or when the invitation is of the past.
+std::string accept(const std::string& path, const std::string& stem, int rank, int size) {
+  const UniqueFd invitation(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+  std::string name(kNameLength, '\0');
+  const bool taken =
+      invitation.valid() && isHeld(invitation) &&
+      ::pread(invitation.get(), name.data(), name.size(), 0) == static_cast<ssize_t>(name.size()) &&
+      claim(invitation, rank);
+  // Rank 0 may have ceased to wait in the meantime: because all have come, or because not all have.
+  const bool meant = taken && (isHeld(invitation) || firstAwaited(invitation, 1, size) == size);
+  return meant ? str(stem, ".", name) : "";
 }
 
 [[noreturn]] void giveUp(std::string who, Milliseconds timeout) {
@@ -125,19 +153,15 @@ bool claim(const std::string& store, int rank) {
                         .elapsed = timeout});
 }
 
-void await(const std::string& store, int size, const WaitContext& context, Milliseconds timeout) {
-  int next = 1;  // the first that has not come
+void await(const UniqueFd& invitation, int size, const WaitContext& context, Milliseconds timeout) {
+  int awaited = 1;
   TimerWaitable pause(kPeriod);
-  const bool all = waitUntil(
-      [&] {
-        while (next < size && ::access(placeOf(store, next).c_str(), F_OK) == 0) {
-          ++next;
-        }
-        return next == size;
-      },
-      context, pause);
-  if (!all) {
-    giveUp(str("rank ", next), timeout);
+  const auto allHaveCome = [&] {
+    awaited = firstAwaited(invitation, awaited, size);
+    return awaited == size;
+  };
+  if (!waitUntil(allHaveCome, context, pause)) {
+    giveUp(str("rank ", awaited), timeout);
   }
 }
 
@@ -157,13 +181,10 @@ std::shared_ptr<Store> meetOnHost(const std::string& job, int rank, int size,
     const std::string path = str(stem, ".", randomId());
     Cleaner cleaner;
     auto store = std::make_shared<FileStore>(path, size, timeout);
-    const UniqueFd held = invite(invitation, path);
+    const UniqueFd held = invite(invitation, path, size);
     cleaner.add(invitation);
-    for (int other = 1; other < size; ++other) {
-      cleaner.add(placeOf(path, other));
-    }
     try {
-      await(path, size, context, timeout);
+      await(held, size, context, timeout);
     } catch (...) {
       cleaner.add(path);  // too few have come for the store to go with the last of them
       throw;
@@ -174,8 +195,8 @@ std::shared_ptr<Store> meetOnHost(const std::string& job, int rank, int size,
   TimerWaitable pause(kPeriod);
   const bool found = waitUntil(
       [&] {
-        path = invitedTo(invitation, stem);
-        return !path.empty() && claim(path, rank);
+        path = accept(invitation, stem, rank, size);
+        return !path.empty();
       },
       context, pause);
   if (!found) {

@@ -6,11 +6,15 @@
 #include <utility>
 
 #include "unisono/backend/backend_table.hpp"
+#include "unisono/backend/process_group_wrapper.hpp"
+#include "unisono/base/debug_level.hpp"
 #include "unisono/store/prefix_store.hpp"
 
 #include "base/check.hpp"
+#include "base/fingerprint.hpp"
 #include "base/log.hpp"
 #include "base/str.hpp"
+#include "group/global_ranks.hpp"
 #include "group/group_state.hpp"
 #include "transport/meeting.hpp"
 
@@ -18,15 +22,6 @@ namespace unisono {
 namespace {
 
 constexpr std::string_view kNativeBackend = "unisono";
-
-/// FNV-1a: stands for a text that all ranks must have in common.
-std::int64_t fingerprint(std::string_view text) {
-  std::uint64_t hash = 0xCBF29CE484222325;
-  for (const char c : text) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
-  }
-  return static_cast<std::int64_t>(hash);
-}
 
 std::vector<std::string> texts(const std::vector<int>& ranks) {
   std::vector<std::string> all;
@@ -47,19 +42,14 @@ std::string describeCall(std::string_view call, const std::vector<std::vector<in
              options.backend, ")");
 }
 
-/// The ranks by the numbers that the world knows them by.
-std::vector<int> globalRanks(const ProcessGroup& group, const std::vector<int>& ranks) {
-  const std::vector<int>& known = group.defaultBackend()->options().globalRanks;
-  std::vector<int> global;
-  for (const int rank : ranks) {
-    global.push_back(known.empty() ? rank : known.at(static_cast<std::size_t>(rank)));
-  }
-  return global;
+/// A call as a number that a tensor can carry.
+std::int64_t callNumber(std::string_view call) {
+  return static_cast<std::int64_t>(fingerprint(call));
 }
 
 /// What a rank says before groups are made.
 struct Word {
-  std::int64_t call;       // what all must agree on
+  std::int64_t call;       // what all must agree on: its fingerprint
   std::int64_t takesPart;  // and what is its own
   std::int64_t color;
 };
@@ -153,17 +143,24 @@ BackendConfig configFor(const ProcessGroup& parent, const NewGroupOptions& optio
   return config;
 }
 
+/// Where a new group meets below its parent's store, which nobody else does, and what it is called
+/// below its parent's name.
+struct Place {
+  std::string part;
+  std::string name;
+};
+
 /// The group of `members`, ranks of `parent` in their new order, of which this is one.
-std::shared_ptr<ProcessGroup> makeSubgroup(const ProcessGroup& parent, const std::string& part,
+std::shared_ptr<ProcessGroup> makeSubgroup(const ProcessGroup& parent, const Place& place,
                                            const std::vector<int>& members,
                                            const BackendConfig& config,
                                            const NewGroupOptions& options) {
   const auto self = std::find(members.begin(), members.end(), parent.rank());
   auto group =
-      makeGroup({.store = parent.store(), .part = part}, static_cast<int>(self - members.begin()),
-                static_cast<int>(members.size()), config,
+      makeGroup({.store = parent.store(), .part = place.part},
+                static_cast<int>(self - members.begin()), static_cast<int>(members.size()), config,
                 {.timeout = options.timeout.value_or(parent.defaultBackend()->timeout()),
-                 .groupName = str(parent.groupName(), "/", part),
+                 .groupName = str(parent.groupName(), "/", place.name),
                  .groupDesc = options.desc,
                  .globalRanks = globalRanks(parent, members)});
   const std::shared_ptr<GroupState> state = stateOf(*group);
@@ -171,6 +168,16 @@ std::shared_ptr<ProcessGroup> makeSubgroup(const ProcessGroup& parent, const std
   state->family = stateOf(parent)->family;
   state->family->add(group);
   return group;
+}
+
+/// At debug level DETAIL ranks compare their calls before they begin.
+std::shared_ptr<Backend> checkedIfAsked(std::shared_ptr<Backend> backend, const std::string& name,
+                                        const std::shared_ptr<Store>& store) {
+  if (debugLevel() != DebugLevel::DETAIL) {
+    return backend;
+  }
+  return std::make_shared<ProcessGroupWrapper>(
+      std::move(backend), std::make_shared<PrefixStore>(str("calls/", name), store));
 }
 
 std::shared_ptr<ProcessGroup> makeBackends(const MeetingPlace& place, int rank, int size,
@@ -187,6 +194,7 @@ std::shared_ptr<ProcessGroup> makeBackends(const MeetingPlace& place, int rank, 
                                    .rank = rank,
                                    .size = size,
                                    .options = options});
+      backend = checkedIfAsked(std::move(backend), name, own);
     }
     group->setBackend(device, backend);
   }
@@ -227,11 +235,12 @@ std::shared_ptr<ProcessGroup> makeGroup(const MeetingPlace& place, int rank, int
   }
 }
 
-std::shared_ptr<ProcessGroup> splitByColor(ProcessGroup& parent, std::optional<int> color) {
-  static constexpr std::string_view kCall = "split()";
+std::shared_ptr<ProcessGroup> splitByColor(ProcessGroup& parent, std::optional<int> color,
+                                           std::string_view name) {
+  const std::string call = str("split(", name, ")");
   const std::vector<Word> words = hearAll(
-      parent, {.call = fingerprint(kCall), .takesPart = color ? 1 : 0, .color = color.value_or(0)},
-      std::string(kCall));
+      parent, {.call = callNumber(call), .takesPart = color ? 1 : 0, .color = color.value_or(0)},
+      call);
   const std::uint64_t number = countMade(parent);
   if (!color) {
     return nullptr;
@@ -243,7 +252,9 @@ std::shared_ptr<ProcessGroup> splitByColor(ProcessGroup& parent, std::optional<i
       members.push_back(rank);
     }
   }
-  return makeSubgroup(parent, str(number, "/", *color), members, configFor(parent, {}), {});
+  const std::string part = str(number, "/", *color);
+  const std::string called = name.empty() ? part : str(name, "/", *color);
+  return makeSubgroup(parent, {.part = part, .name = called}, members, configFor(parent, {}), {});
 }
 
 std::shared_ptr<ProcessGroup> splitByLists(ProcessGroup& parent, std::string_view call,
@@ -255,7 +266,7 @@ std::shared_ptr<ProcessGroup> splitByLists(ProcessGroup& parent, std::string_vie
     }
   }
   hearAll(parent,
-          {.call = fingerprint(describeCall(call, lists, options, SIZE_MAX)),
+          {.call = callNumber(describeCall(call, lists, options, SIZE_MAX)),
            .takesPart = 0,
            .color = 0},
           describeCall(call, lists, options, 16));
@@ -265,7 +276,7 @@ std::shared_ptr<ProcessGroup> splitByLists(ProcessGroup& parent, std::string_vie
   for (std::size_t i = 0; i < lists.size(); ++i) {
     if (std::find(lists[i].begin(), lists[i].end(), parent.rank()) != lists[i].end()) {
       const std::string part = lists.size() == 1 ? str(number) : str(number, "/", i);
-      return makeSubgroup(parent, part, lists[i], config, options);
+      return makeSubgroup(parent, {.part = part, .name = part}, lists[i], config, options);
     }
   }
   return nullptr;

@@ -31,7 +31,8 @@ void refuseGroup(const MeetingPlace& place, int rank, int size,
                  const BackendOptions& options) noexcept;
 
 /// See Group::split(). Null for who gives no color.
-std::shared_ptr<ProcessGroup> splitByColor(ProcessGroup& parent, std::optional<int> color);
+std::shared_ptr<ProcessGroup> splitByColor(ProcessGroup& parent, std::optional<int> color,
+                                           std::string_view name);
 
 /// See Group::newGroup() and Group::splitGroup(); `call` is which of them. Null for who is in no
 /// list.

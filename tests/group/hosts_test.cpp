@@ -29,6 +29,7 @@ struct Placement {
   std::string name;
   std::vector<std::string> hosts;       // by rank
   std::vector<std::string> transports;  // by rank; empty: none is told anything
+  std::string address = {};             // of all; empty: none is told
 };
 
 std::ostream& operator<<(std::ostream& out, const Placement& placement) {
@@ -69,6 +70,9 @@ bool worksWell(Group world) {
 class HostsTest : public ::testing::TestWithParam<Placement> {};
 
 TEST_P(HostsTest, RanksInProcessesOfTheirOwnWorkTogether) {
+  if (GetParam().address == "::1" && ::access("/proc/net/if_inet6", R_OK) != 0) {
+    GTEST_SKIP() << "this host has no IPv6";
+  }
   const TempDir folder;
   const int size = static_cast<int>(GetParam().hosts.size());
   std::vector<pid_t> children;
@@ -79,6 +83,9 @@ TEST_P(HostsTest, RanksInProcessesOfTheirOwnWorkTogether) {
       ::setenv("UNISONO_HOST_ID", GetParam().hosts[at].c_str(), 1);
       if (!GetParam().transports.empty()) {
         ::setenv("UNISONO_TRANSPORT", GetParam().transports[at].c_str(), 1);
+      }
+      if (!GetParam().address.empty()) {
+        ::setenv("UNISONO_HOST_ADDR", GetParam().address.c_str(), 1);
       }
       try {
         const auto store = std::make_shared<FileStore>(folder.file("store"), size);
@@ -106,6 +113,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Placement{"TwoRanksEach", {"a", "a", "b", "b"}, {}},
                       Placement{"Unequal", {"a", "b", "b", "b", "c"}, {}},
                       Placement{"RankZeroAlone", {"a", "b", "b"}, {}},
+                      Placement{"ThreeHostsByIpv6", {"a", "b", "b", "c"}, {}, "::1"},
                       Placement{"OneHostByTcp", {"a", "a", "a"}, {"tcp", "tcp", "tcp"}},
                       Placement{"OnlyRankZeroIsTold", {"a", "a", "a"}, {"^shm", "", ""}},
                       Placement{"OnlyAnotherIsTold", {"a", "a", "a"}, {"", "", "tcp"}}),

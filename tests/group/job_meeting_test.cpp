@@ -1,12 +1,16 @@
 #include "group/job_meeting.hpp"
 
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <gmock/gmock.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include "unisono/base/error.hpp"
 
+#include "base/fd.hpp"
 #include "base/random.hpp"
 #include "store/expect.hpp"
 #include "support/thread_world.hpp"
@@ -52,11 +56,38 @@ TEST(JobMeetingTest, BringsAllRanksToOneStoreAndLeavesNothing) {
 TEST(JobMeetingTest, IsLeftAtDifferentTimesAndMadeAgainAtOnce) {
   const std::string job = randomId();
   onRanks(3, [&](int rank) {
-    for (int round = 0; round < 10; ++round) {
+    for (int round = 0; round < 30; ++round) {
       const auto store = meetOnHost(job, rank, 3, 30s);
       EXPECT_LE(store->add("met", 1), 3);
     }
   });
+}
+
+/// An invitation to a world of two as rank 0 makes it; locked until it is closed.
+UniqueFd invitationWith(const std::string& job, const std::string& marks) {
+  UniqueFd file(::open((meetingFiles(job) + ".now").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  const std::string text = randomId() + marks;
+  EXPECT_EQ(::flock(file.get(), LOCK_EX | LOCK_NB), 0);
+  EXPECT_EQ(::write(file.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  return file;
+}
+
+TEST(JobMeetingTest, APlaceIsTakenOnceEvenAfterRankZeroHasGoneOn) {
+  const std::string job = randomId();
+  const UniqueFd served = invitationWith(job, "-+");  // rank 1 has come, and comes once more
+
+  EXPECT_THAT(textOf<DistStoreError>([&] { meetOnHost(job, 1, 2, 50ms); }),
+              HasSubstr("rank 0 has not come"));
+  std::filesystem::remove(meetingFiles(job) + ".now");
+}
+
+TEST(JobMeetingTest, AnInvitationToAnotherNumberOfRanksIsNotTaken) {
+  const std::string job = randomId();
+  const UniqueFd smaller = invitationWith(job, "--");
+
+  EXPECT_THAT(textOf<DistStoreError>([&] { meetOnHost(job, 2, 3, 50ms); }),
+              HasSubstr("rank 0 has not come"));
+  std::filesystem::remove(meetingFiles(job) + ".now");
 }
 
 TEST(JobMeetingTest, PaysNoHeedToAnInvitationOfSomebodyWhoIsGone) {

@@ -1,4 +1,5 @@
 // Ranks that are processes: every algorithm, by every operation that can take it.
+#include <array>
 #include <cstdlib>
 #include <gmock/gmock.h>
 #include <memory>
@@ -83,17 +84,42 @@ int wrongWith(Group& group, std::size_t count) {
   return 0;
 }
 
-class ProcessesTest : public ::testing::TestWithParam<const char*> {};
+/// What the ranks are told.
+struct Told {
+  const char* algorithm;
+  std::array<const char*, kRanks> hosts = {"", "", ""};
+  const char* transport = "";
+};
+
+void PrintTo(const Told& told, std::ostream* out) {
+  *out << told.algorithm << " " << told.transport << told.hosts[1] << told.hosts[2];
+}
+
+class ProcessesTest : public ::testing::TestWithParam<Told> {};
 INSTANTIATE_TEST_SUITE_P(Algorithms, ProcessesTest,
-                         ::testing::Values("", "allreduce=ll", "allreduce=last", "allreduce=flat",
-                                           "allreduce=slices", "blocks=slots", "blocks=pull"));
+                         ::testing::Values(Told{""}, Told{"allreduce=ll"}, Told{"allreduce=last"},
+                                           Told{"allreduce=flat"}, Told{"allreduce=slices"},
+                                           Told{"blocks=slots"}, Told{"blocks=pull"}));
+constexpr std::array<const char*, kRanks> kTwoHosts = {"a", "b", "b"};
+constexpr std::array<const char*, kRanks> kThreeHosts = {"a", "b", "c"};
+INSTANTIATE_TEST_SUITE_P(
+    ByTcp, ProcessesTest,
+    ::testing::Values(
+        Told{"", {"", "", ""}, "tcp"}, Told{"", kTwoHosts}, Told{"", kThreeHosts},
+        Told{"allreduce=tcp/doubling,reduce=tcp/binomial,broadcast=tcp/binomial", kTwoHosts},
+        Told{"allreduce=tcp/halving,reduce=tcp/ring,broadcast=tcp/scattered", kThreeHosts},
+        Told{"allreduce=tcp/ring,allgather=tcp/bruck,alltoall=tcp/direct", kTwoHosts},
+        Told{"allreduce=tcp/gathered,allgather=tcp/ring,alltoall=tcp/pairwise", kThreeHosts},
+        Told{"reducescatter=tcp/direct", kTwoHosts}, Told{"reducescatter=tcp/ring", kThreeHosts}));
 
 TEST_P(ProcessesTest, GetTheSameAsOthersDo) {
   const test::TempDir folder;
   std::vector<std::unique_ptr<test::Process>> processes;
   for (int rank = 0; rank < kRanks; ++rank) {
     processes.push_back(std::make_unique<test::Process>([&, rank] {
-      ::setenv("UNISONO_ALGO", GetParam(), 1);
+      ::setenv("UNISONO_ALGO", GetParam().algorithm, 1);
+      ::setenv("UNISONO_HOST_ID", GetParam().hosts[static_cast<std::size_t>(rank)], 1);
+      ::setenv("UNISONO_TRANSPORT", GetParam().transport, 1);
       Group group = init({.store = std::make_shared<FileStore>(folder.file("store"), kRanks),
                           .rank = rank,
                           .size = kRanks,

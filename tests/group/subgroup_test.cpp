@@ -166,6 +166,18 @@ TEST(NewGroupTest, EveryRankLearnsWhoMadeAnotherCall) {
   });
 }
 
+TEST(SplitTest, AGroupIsCalledByTheNameItIsGiven) {
+  inWorld(2, [](Group world) {
+    const std::string color = std::to_string(world.rank());
+    EXPECT_EQ(world.split(world.rank(), "rows")->name(), "world/rows/" + color);
+    Group again = world.split(0, "rows").value();  // no name has to be new
+    EXPECT_EQ(again.name(), "world/rows/0");
+    again.barrier();
+    EXPECT_THAT(textOf<DistBackendError>([&] { world.split(0, world.rank() == 0 ? "a" : "b"); }),
+                AllOf(HasSubstr("[MISMATCH]"), HasSubstr("this rank called split(")));
+  });
+}
+
 TEST(NewGroupTest, AListTooLongToReadIsShortened) {
   inWorld(2, [](Group world) {
     std::vector<int> ranks(1000, world.rank());

@@ -6,7 +6,8 @@
 //
 // Values are anything contiguous (vector, array, span) of a type that tensors may have, or Tensors.
 // A call returns when it is done, and throws when it failed; with `.async = true` it returns at
-// once, and its Work is waited for later. Every rank makes the same calls in the same order.
+// once, and its Work is waited for later; values stay where they are until it has ended, also when
+// another call has failed meanwhile. Every rank makes the same calls in the same order.
 //
 // A Group is a handle: copies mean the same group, which goes with its last one.
 //
@@ -21,6 +22,7 @@
 #include <ranges>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -162,8 +164,9 @@ class UNISONO_API Group {
   Tensor allocate(std::int64_t count, DType type = DType::FLOAT32);
 
   /// A group of those who give the same `color`, in the order of their ranks here; every rank calls
-  /// it. None for who gives nothing.
-  std::optional<Group> split(std::optional<int> color);
+  /// it, with the same `name`. None for who gives nothing. Where there is a name, errors and logs
+  /// call the group by it and its color, as in "world/rows/1".
+  std::optional<Group> split(std::optional<int> color, std::string_view name = {});
 
   /// A group of `ranks`, which are ranks of this one. Every rank calls it, those outside too, with
   /// the same list; they get none. Throws on all ranks alike, and leaves this group usable:
@@ -193,8 +196,9 @@ class UNISONO_API Group {
 /// UNISONO_RANK and UNISONO_SIZE, else from what torchrun, Open MPI, PMI or Slurm set; without any
 /// this is a world of one.
 struct InitOptions {
-  /// Where the ranks meet, unless there is a store. env:// is at MASTER_ADDR and MASTER_PORT, or
-  /// without them, where a launcher has started all ranks on one host, in a folder of the user's.
+  /// Where the ranks meet, unless there is a store. env:// is at UNISONO_STORE, else at
+  /// MASTER_ADDR and MASTER_PORT, or without them, where a launcher has started all ranks on one
+  /// host, in a folder of the user's.
   std::string url = "env://";
   std::shared_ptr<Store> store = {};       // with it, rank and size are needed too
   std::optional<int> rank = std::nullopt;  // else from the URL or the launcher
