@@ -93,6 +93,17 @@ UNISONO_C_API const char* unisono_status_name(unisono_status status);
 /* "0.1.0" */
 UNISONO_C_API const char* unisono_version(void);
 
+/* --- bytes that are given out ---------------------------------------------------------------- */
+
+/* They are the caller's, to be freed with unisono_bytes_free(); a 0 follows the last byte. */
+typedef struct unisono_bytes {
+  char* data;
+  size_t size;
+} unisono_bytes;
+UNISONO_C_API void unisono_bytes_free(unisono_bytes* bytes);
+/* Frees a list of them, and each. */
+UNISONO_C_API void unisono_bytes_list_free(unisono_bytes* list, size_t count);
+
 /* --- groups ------------------------------------------------------------------------------- */
 
 typedef struct unisono_group unisono_group;
@@ -193,6 +204,14 @@ UNISONO_C_API unisono_status unisono_all_reduce(unisono_group* group, void* data
                                                 unisono_dtype dtype, unisono_op op,
                                                 const unisono_call_options* options,
                                                 unisono_work** work);
+/* Everybody gets the sum of what all have at `count` places of a vector, or of a table whose rows
+ * have `width` elements: row places[i], of `size`, has values[i * width] and those after it. Places
+ * may be named several times. The sum has each place once, in order: `sum_places` is an array of
+ * int64_t, `sum_values` its rows. */
+UNISONO_C_API unisono_status unisono_all_reduce_sparse(
+    unisono_group* group, const int64_t* places, const void* values, size_t count, size_t width,
+    int64_t size, unisono_dtype dtype, const unisono_call_options* options,
+    unisono_bytes* sum_places, unisono_bytes* sum_values);
 /* The root gets it, in place; the others' data stays as it is. */
 UNISONO_C_API unisono_status unisono_reduce(unisono_group* group, void* data, size_t count,
                                             unisono_dtype dtype, unisono_op op, int root,
@@ -219,11 +238,24 @@ UNISONO_C_API unisono_status unisono_gather(unisono_group* group, const void* mi
                                             void* all, unisono_dtype dtype, int root,
                                             const unisono_call_options* options,
                                             unisono_work** work);
+/* The same with blocks of any sizes, done as an all_to_all: on the root all[r] has room for what
+ * rank r gives. */
+UNISONO_C_API unisono_status unisono_gather_blocks(unisono_group* group, const void* mine,
+                                                   size_t count, const unisono_block* all,
+                                                   unisono_dtype dtype, int root,
+                                                   const unisono_call_options* options,
+                                                   unisono_work** work);
 /* Rank r gets part r of the root's elements; `all` is NULL for the others. */
 UNISONO_C_API unisono_status unisono_scatter(unisono_group* group, const void* all, void* mine,
                                              size_t count, unisono_dtype dtype, int root,
                                              const unisono_call_options* options,
                                              unisono_work** work);
+/* The same with blocks of any sizes, done as an all_to_all: the root's all[r] has as many as rank r
+ * takes. */
+UNISONO_C_API unisono_status unisono_scatter_blocks(unisono_group* group, const unisono_block* all,
+                                                    void* mine, size_t count, unisono_dtype dtype,
+                                                    int root, const unisono_call_options* options,
+                                                    unisono_work** work);
 /* Rank r gets part r of the reduction: `count` elements of size times as many. */
 UNISONO_C_API unisono_status unisono_reduce_scatter(unisono_group* group, const void* all,
                                                     void* part, size_t count, unisono_dtype dtype,
@@ -289,13 +321,7 @@ UNISONO_C_API void unisono_memory_free(unisono_memory* memory);
 
 /* --- stores ------------------------------------------------------------------------------- */
 
-/* Values are bytes and may hold anything; keys are text. What a store gives out as unisono_bytes is
- * the caller's, to be freed with unisono_bytes_free(); a 0 follows the last byte. */
-typedef struct unisono_bytes {
-  char* data;
-  size_t size;
-} unisono_bytes;
-UNISONO_C_API void unisono_bytes_free(unisono_bytes* bytes);
+/* Values are bytes and may hold anything; keys are text. */
 
 typedef struct unisono_tcp_store_options {
   size_t struct_size;
@@ -318,6 +344,8 @@ UNISONO_C_API unisono_status unisono_store_hash(unisono_store** store);
 /* The same store with `prefix` before every key. */
 UNISONO_C_API unisono_status unisono_store_prefix(const char* prefix, unisono_store* inner,
                                                   unisono_store** store);
+/* Another client of the same data, with connections and a timeout of its own. */
+UNISONO_C_API unisono_status unisono_store_clone(unisono_store* store, unisono_store** clone);
 /* Of a store over TCP; -1 for others. */
 UNISONO_C_API int unisono_store_port(const unisono_store* store);
 UNISONO_C_API void unisono_store_free(unisono_store* store);
@@ -336,6 +364,15 @@ UNISONO_C_API unisono_status unisono_store_compare_set(unisono_store* store, con
                                                        const void* expected, size_t expected_size,
                                                        const void* desired, size_t desired_size,
                                                        unisono_bytes* value);
+/* The values of all keys, in order: `values` has room for `count`. Waits until all are set. */
+UNISONO_C_API unisono_status unisono_store_multi_get(unisono_store* store, const char* const* keys,
+                                                     size_t count, unisono_bytes* values);
+/* Sets all keys, each to the value at the same place, which stays the caller's. */
+UNISONO_C_API unisono_status unisono_store_multi_set(unisono_store* store, const char* const* keys,
+                                                     const unisono_bytes* values, size_t count);
+/* The keys that users have set, in no order; freed with unisono_bytes_list_free(). */
+UNISONO_C_API unisono_status unisono_store_list_keys(unisono_store* store, unisono_bytes** keys,
+                                                     size_t* count);
 UNISONO_C_API unisono_status unisono_store_append(unisono_store* store, const char* key,
                                                   const void* value, size_t size);
 UNISONO_C_API unisono_status unisono_store_check(unisono_store* store, const char* const* keys,

@@ -35,6 +35,9 @@ struct unisono_memory {
 
 namespace unisono::capi {
 
+/// A copy for the caller, which frees it without C++.
+unisono_bytes copyOf(const void* data, std::size_t size);
+
 /// UNISONO_UNSET becomes `unset`.
 inline std::chrono::milliseconds timeoutOf(std::int64_t milliseconds,
                                            std::chrono::milliseconds unset) noexcept {

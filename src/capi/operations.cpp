@@ -68,6 +68,35 @@ class Call {
     return list;
   }
 
+  /// gather and scatter take blocks of one size only, as c10d's do; those of any sizes go by
+  /// all_to_all, in which all but the root give or take nothing.
+  std::vector<Tensor> nothing() const { return std::vector<Tensor>(size(), tensor(nullptr, 0)); }
+  std::vector<Tensor> onlyForRoot(const void* data, std::size_t count) const {
+    std::vector<Tensor> list = nothing();
+    UNISONO_CHECK(options_.root >= 0 && options_.root < handle_.group.size(), "there is no rank ",
+                  options_.root, " that could be the root");
+    list[static_cast<std::size_t>(options_.root)] = tensor(data, count);
+    return list;
+  }
+
+  struct Extent {
+    std::size_t rows;
+    std::size_t width;
+  };
+  SparseTensor rows(const std::int64_t* places, const void* values, Extent extent,
+                    std::int64_t size) const {
+    UNISONO_CHECK(extent.width > 0, "a row has no elements");
+    std::size_t all = 0;
+    UNISONO_CHECK(!__builtin_mul_overflow(extent.rows, extent.width, &all), extent.rows,
+                  " rows of ", extent.width, " elements are more than there can be");
+    static_cast<void>(tensor(values, all));  // which checks it
+    const auto count = static_cast<std::int64_t>(extent.rows);
+    const auto width = static_cast<std::int64_t>(extent.width);
+    return {.indices = {const_cast<std::int64_t*>(places), DType::INT64, {1, count}},
+            .values = {const_cast<void*>(values), dtype_, {count, width}},
+            .sizes = {size, width}};
+  }
+
   /// Makes the call: `start(group, options)` on the group gives its work.
   template <typename Start>
   WorkPtr run(Start start) {
@@ -109,6 +138,33 @@ unisono_status unisono_all_reduce(unisono_group* group, void* data, size_t count
     Call call(group, dtype, options, work);
     const unisono::Tensor values = call.tensor(data, count);
     call.reducing(op).run([&](auto& on, auto& how) { return on.allReduce(values, how); });
+  });
+}
+
+unisono_status unisono_all_reduce_sparse(unisono_group* group, const int64_t* places,
+                                         const void* values, size_t count, size_t width,
+                                         int64_t size, unisono_dtype dtype,
+                                         const unisono_call_options* options,
+                                         unisono_bytes* sum_places, unisono_bytes* sum_values) {
+  return guarded([&] {
+    given(sum_places, "sum_places");
+    given(sum_values, "sum_values");
+    Call call(group, dtype, options, nullptr);
+    unisono::SparseTensor mine = call.rows(places, values, {count, width}, size);
+    const unisono::WorkPtr work = call.run([&](auto& on, auto& how) {
+      return on.processGroup().allreduceSparse(std::move(mine),
+                                               {.timeout = how.timeout, .asyncOp = false});
+    });
+    work->wait();
+    const unisono::TensorList sum = work->result();
+    unisono_bytes found = copyOf(sum[0].data(), sum[0].bytes());
+    try {
+      *sum_values = copyOf(sum[1].data(), sum[1].bytes());
+    } catch (...) {
+      unisono_bytes_free(&found);
+      throw;
+    }
+    *sum_places = found;
   });
 }
 
@@ -165,6 +221,17 @@ unisono_status unisono_gather(unisono_group* group, const void* mine, size_t cou
   });
 }
 
+unisono_status unisono_gather_blocks(unisono_group* group, const void* mine, size_t count,
+                                     const unisono_block* all, unisono_dtype dtype, int root,
+                                     const unisono_call_options* options, unisono_work** work) {
+  return guarded([&] {
+    Call call(group, dtype, options, work);
+    const auto give = call.at(root).onlyForRoot(mine, count);
+    const auto take = call.isRoot() ? call.list(all) : call.nothing();
+    call.run([&](auto& on, auto& how) { return on.allToAll(give, take, how); });
+  });
+}
+
 unisono_status unisono_scatter(unisono_group* group, const void* all, void* mine, size_t count,
                                unisono_dtype dtype, int root, const unisono_call_options* options,
                                unisono_work** work) {
@@ -173,6 +240,17 @@ unisono_status unisono_scatter(unisono_group* group, const void* all, void* mine
     const unisono::Tensor take = call.at(root).tensor(mine, count);
     const auto give = call.isRoot() ? call.shares(all, count) : std::vector<unisono::Tensor>();
     call.run([&](auto& on, auto& how) { return on.scatter(give, take, how); });
+  });
+}
+
+unisono_status unisono_scatter_blocks(unisono_group* group, const unisono_block* all, void* mine,
+                                      size_t count, unisono_dtype dtype, int root,
+                                      const unisono_call_options* options, unisono_work** work) {
+  return guarded([&] {
+    Call call(group, dtype, options, work);
+    const auto take = call.at(root).onlyForRoot(mine, count);
+    const auto give = call.isRoot() ? call.list(all) : call.nothing();
+    call.run([&](auto& on, auto& how) { return on.allToAll(give, take, how); });
   });
 }
 

@@ -22,16 +22,26 @@ BytesView bytesOf(const void* data, std::size_t size) {
   return {static_cast<const std::uint8_t*>(data), size};
 }
 
-/// A copy for the caller, which frees it without C++.
 void give(const Bytes& value, unisono_bytes* out) {
-  unisono_bytes& into = given(out, "value");
-  auto* copy = static_cast<char*>(std::malloc(value.size() + 1));
-  if (copy == nullptr) {
+  given(out, "value") = copyOf(value.data(), value.size());
+}
+
+/// Copies for the caller of as many values as there are; none at all when memory runs out.
+template <typename Values>
+unisono_bytes* copiesOf(const Values& values) {
+  auto* list = static_cast<unisono_bytes*>(std::calloc(values.size() + 1, sizeof(unisono_bytes)));
+  if (list == nullptr) {
     throw std::bad_alloc();
   }
-  std::copy(value.begin(), value.end(), copy);
-  copy[value.size()] = '\0';
-  into = {.data = copy, .size = value.size()};
+  try {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      list[i] = copyOf(values[i].data(), values[i].size());
+    }
+  } catch (...) {
+    unisono_bytes_list_free(list, values.size());
+    throw;
+  }
+  return list;
 }
 
 std::vector<std::string> listOf(const char* const* keys, std::size_t count) {
@@ -72,6 +82,17 @@ unisono_status open(unisono_store** store, Make make) noexcept {
 }
 
 }  // namespace
+
+unisono_bytes copyOf(const void* data, std::size_t size) {
+  auto* copy = static_cast<char*>(std::malloc(size + 1));
+  if (copy == nullptr) {
+    throw std::bad_alloc();
+  }
+  std::copy_n(static_cast<const char*>(data), size, copy);
+  copy[size] = '\0';
+  return {.data = copy, .size = size};
+}
+
 }  // namespace unisono::capi
 
 using namespace unisono::capi;  // NOLINT: this file is the outside of that namespace
@@ -81,6 +102,13 @@ void unisono_bytes_free(unisono_bytes* bytes) {
     std::free(bytes->data);
     *bytes = {.data = nullptr, .size = 0};
   }
+}
+
+void unisono_bytes_list_free(unisono_bytes* list, size_t count) {
+  for (size_t i = 0; list != nullptr && i < count; ++i) {
+    unisono_bytes_free(&list[i]);
+  }
+  std::free(list);
 }
 
 unisono_status unisono_store_tcp(const char* host, const unisono_tcp_store_options* options,
@@ -108,6 +136,10 @@ unisono_status unisono_store_prefix(const char* prefix, unisono_store* inner,
     return std::make_shared<unisono::PrefixStore>(std::string(textOf(prefix, "prefix")),
                                                   given(inner, "inner").store);
   });
+}
+
+unisono_status unisono_store_clone(unisono_store* store, unisono_store** clone) {
+  return open(clone, [&] { return given(store, "store").store->clone(); });
 }
 
 int unisono_store_port(const unisono_store* store) {
@@ -155,6 +187,40 @@ unisono_status unisono_store_compare_set(unisono_store* store, const char* key,
     give(on.compareSet(textOf(key, "key"), bytesOf(expected, expected_size),
                        bytesOf(desired, desired_size)),
          value);
+  });
+}
+
+unisono_status unisono_store_multi_get(unisono_store* store, const char* const* keys, size_t count,
+                                       unisono_bytes* values) {
+  return with(store, [&](auto& on) {
+    UNISONO_CHECK(values != nullptr || count == 0, "values is NULL, but there are ", count);
+    const std::vector<unisono::Bytes> found = on.multiGet(listOf(keys, count));
+    unisono_bytes* const copies = copiesOf(found);
+    std::copy_n(copies, count, values);
+    std::free(copies);
+  });
+}
+
+unisono_status unisono_store_multi_set(unisono_store* store, const char* const* keys,
+                                       const unisono_bytes* values, size_t count) {
+  return with(store, [&](auto& on) {
+    UNISONO_CHECK(values != nullptr || count == 0, "values is NULL, but there are ", count);
+    std::vector<unisono::Bytes> list;
+    for (size_t i = 0; i < count; ++i) {
+      const unisono::BytesView bytes = bytesOf(values[i].data, values[i].size);
+      list.emplace_back(bytes.begin(), bytes.end());
+    }
+    on.multiSet(listOf(keys, count), list);
+  });
+}
+
+unisono_status unisono_store_list_keys(unisono_store* store, unisono_bytes** keys, size_t* count) {
+  return with(store, [&](auto& on) {
+    given(keys, "keys");
+    given(count, "count");
+    const std::vector<std::string> found = on.listKeys();
+    *keys = copiesOf(found);
+    *count = found.size();
   });
 }
 

@@ -10,31 +10,22 @@
 
 #include "base/log.hpp"
 #include "base/str.hpp"
+#include "launch/folder.hpp"
 
 namespace unisono::launch {
 namespace {
 
-constexpr std::size_t kAtOnce = 64 * 1024;  // what a pipe holds
-constexpr int kLastReads = 32;              // somebody may still be writing
-
-UniqueFd openFile(const std::string& path) {
-  if (path.empty()) {
-    return {};
-  }
-  UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!file.valid()) {
-    throw DistError({.reason = Reason::RESOURCE,
-                     .what = str("cannot write to ", path, ": ", errnoText(errno)),
-                     .hint = "give another folder with --log-dir"});
-  }
-  return file;
-}
+constexpr std::size_t kPipeHolds = 64 * 1024;
+constexpr int kLastReads = 32;  // somebody may still be writing
 
 }  // namespace
 
 Channel::Channel(Reactor& reactor, UniqueFd pipe, const std::string& file,
                  LineSplitter::OnLine onLine)
-    : reactor_(reactor), pipe_(std::move(pipe)), file_(openFile(file)), onLine_(std::move(onLine)) {
+    : reactor_(reactor),
+      pipe_(std::move(pipe)),
+      file_(file.empty() ? UniqueFd() : makeLogFile(file)),
+      onLine_(std::move(onLine)) {
   reactor_.role.assertHeld();
   ::fcntl(pipe_.get(), F_SETFL, O_NONBLOCK);  // our end alone: the other stays as it is
   if (const Status watched = reactor_.watch(pipe_.get(), {.read = true}, *this); !watched.isOk()) {
@@ -76,9 +67,9 @@ void Channel::end() noexcept {
 }
 
 Channel::Got Channel::readOnce() noexcept {
-  std::array<char, kAtOnce> buffer;
+  std::array<char, kPipeHolds> buffer;
   const ssize_t count = ::read(pipe_.get(), buffer.data(), buffer.size());
-  if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
+  if (count < 0 && isForLater()) {
     return Got::NOTHING_NOW;
   }
   if (count <= 0) {

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
 #include <system_error>
 
@@ -14,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+[[noreturn]] void refusePath(const std::string& path, const std::string& why) {
   throw DistError({.reason = Reason::RESOURCE,
                    .what = str("cannot make the folder ", path, ": ", why),
                    .hint = "give another one with --log-dir"});
@@ -24,7 +25,7 @@ void make(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
   if (error) {
-    refuse(path, error.message());
+    refusePath(path, error.message());
   }
 }
 
@@ -45,7 +46,7 @@ Folder::Folder(const std::string& base, const std::string& runId, Fate fate) : f
   make(parent);
   path_ = str(parent, "/", base.empty() ? "unisono_" : "", asFileName(runId), "_XXXXXX");
   if (::mkdtemp(path_.data()) == nullptr) {
-    refuse(path_, errnoText(errno));
+    refusePath(path_, errnoText(errno));
   }
 }
 
@@ -60,10 +61,26 @@ std::string Folder::leftover() const {
   return fate_ == Fate::REMOVED ? path_ : secretFile();
 }
 
-std::string Folder::of(int localRank, int attempt) const {
-  std::string path = str(path_, "/attempt_", attempt, "/", localRank);
+std::string Folder::of(int attempt) const {
+  std::string path = str(path_, "/attempt_", attempt);
   make(path);
   return path;
+}
+
+std::string Folder::of(int localRank, int attempt) const {
+  std::string path = str(of(attempt), "/", localRank);
+  make(path);
+  return path;
+}
+
+UniqueFd makeLogFile(const std::string& path) {
+  UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!file.valid()) {
+    throw DistError({.reason = Reason::RESOURCE,
+                     .what = str("cannot write to ", path, ": ", errnoText(errno)),
+                     .hint = "give another folder with --log-dir"});
+  }
+  return file;
 }
 
 }  // namespace unisono::launch

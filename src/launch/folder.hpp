@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/fd.hpp"
+
 namespace unisono::launch {
 
 class Folder {
@@ -21,7 +23,9 @@ class Folder {
 
   const std::string& path() const noexcept { return path_; }
 
-  /// The folder of a rank in an attempt. Throws as the constructor when it cannot be made.
+  /// The folder of an attempt, and that of a rank in it. Throw as the constructor when they cannot
+  /// be made.
+  std::string of(int attempt) const;
   std::string of(int localRank, int attempt) const;
 
   /// What is to be removed if we are killed: all of it, or the secret alone.
@@ -32,5 +36,8 @@ class Folder {
   std::string path_;
   const Fate fate_;
 };
+
+/// Makes a file for what ranks print, in place of one that is there. Throws DistError (RESOURCE).
+UniqueFd makeLogFile(const std::string& path);
 
 }  // namespace unisono::launch

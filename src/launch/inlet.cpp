@@ -10,7 +10,7 @@
 namespace unisono::launch {
 namespace {
 
-constexpr std::size_t kAtOnce = 4096;
+constexpr std::size_t kReadAtOnce = 4096;
 
 }  // namespace
 
@@ -63,9 +63,9 @@ void Inlet::onReady(bool readable, bool /*writable*/) noexcept {
   if (!readable) {
     return;
   }
-  std::array<char, kAtOnce> buffer;
+  std::array<char, kReadAtOnce> buffer;
   const ssize_t count = ::read(fd_, buffer.data(), buffer.size());
-  if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
+  if (count < 0 && isForLater()) {
     return;
   }
   ended_ = count <= 0;

@@ -32,6 +32,7 @@ constexpr std::size_t kSecretBytes = 32;
 std::string hexadecimal(std::string_view bytes) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text;
+  text.reserve(2 * bytes.size());  // a longer one would leave copies behind as it grows
   for (const char c : bytes) {
     const auto byte = static_cast<unsigned char>(c);
     text += kDigits[byte >> 4U];
@@ -165,10 +166,14 @@ Meeting::~Meeting() {
 }
 
 void Meeting::makeSecret(const std::string& path) {
-  const std::string secret = hexadecimal(randomBytes(kSecretBytes));
-  writeSecret(path, secret);
+  std::string bytes = randomBytes(kSecretBytes);
+  std::string text = hexadecimal(bytes);
+  const Secret secret({text});
+  wipe(bytes);
+  wipe(text);
+  writeSecret(path, secret.view());
   secretFile_ = path;
-  key_ = deriveKey(secret, "store");
+  key_ = deriveKey(secret.view(), "store");
 }
 
 void Meeting::renew() {

@@ -6,6 +6,8 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "base/fd.hpp"
+
 namespace unisono::launch {
 namespace {
 
@@ -52,7 +54,7 @@ void Outlet::onReady(bool /*readable*/, bool writable) noexcept {
     // A pipe that is ready takes this much without blocking.
     const std::size_t size = std::min<std::size_t>(pending(), PIPE_BUF);
     const ssize_t count = ::write(fd_, text_.data() + written_, size);
-    if (count < 0 && errno != EINTR && errno != EAGAIN) {
+    if (count < 0 && !isForLater()) {
       error_ = errno;
       drop();
       break;

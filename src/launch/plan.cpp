@@ -1,5 +1,6 @@
 #include "launch/plan.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -134,7 +135,7 @@ Variables variablesOf(const Job& job, int localRank, int attempt, const Places& 
   const std::string world = str(job.worldSize());
   Variables variables = {
       {"RANK", rank},
-      {"LOCAL_RANK", str(localRank)},
+      {"LOCAL_RANK", str(job.virtualLocalRank ? 0 : localRank)},
       {"WORLD_SIZE", world},
       {"LOCAL_WORLD_SIZE", str(job.workers)},
       {"GROUP_RANK", str(job.nodeRank)},
@@ -153,12 +154,21 @@ Variables variablesOf(const Job& job, int localRank, int attempt, const Places& 
       {"UNISONO_STORE", str("tcp://", places.store.text())},
   };
   variables.insert(job.variables.begin(), job.variables.end());
+  if (job.virtualLocalRank) {
+    variables["CUDA_VISIBLE_DEVICES"] = visibleDevice(localRank);
+  }
+  if (!job.localAddress.empty()) {
+    variables["UNISONO_HOST_ADDR"] = job.localAddress;
+  }
+  if (!job.interface.empty()) {
+    variables["UNISONO_IFNAME"] = job.interface;
+  }
   if (!places.secretFile.empty()) {
     variables.emplace("UNISONO_AUTH_SECRET_FILE", places.secretFile);
   }
   // The store that they know is on loopback: it does not lead them to their own address.
-  if (!places.ownAddress.empty() && std::getenv("UNISONO_HOST_ADDR") == nullptr &&
-      std::getenv("UNISONO_IFNAME") == nullptr) {
+  if (!places.ownAddress.empty() && job.interface.empty() &&
+      std::getenv("UNISONO_HOST_ADDR") == nullptr && std::getenv("UNISONO_IFNAME") == nullptr) {
     variables.emplace("UNISONO_HOST_ADDR", places.ownAddress);
   }
   if (std::getenv("TORCH_NCCL_ASYNC_ERROR_HANDLING") == nullptr) {
@@ -168,6 +178,27 @@ Variables variablesOf(const Job& job, int localRank, int attempt, const Places& 
     variables.emplace("OMP_NUM_THREADS", str(job.threads));
   }
   return variables;
+}
+
+std::string visibleDevice(int localRank) {
+  const char* given = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (given == nullptr) {
+    return str(localRank);
+  }
+  int rank = 0;
+  std::string device;
+  for (const char* at = given; *at != '\0' && rank <= localRank; ++at) {
+    rank += *at == ',' ? 1 : 0;
+    if (rank == localRank && *at != ',' && *at != ' ') {
+      device += *at;
+    }
+  }
+  if (rank < localRank) {
+    refuse(str("--virtual-local-rank: CUDA_VISIBLE_DEVICES=", given, " has no GPU for local rank ",
+               localRank),
+           "start as many ranks as there are GPUs");
+  }
+  return device;
 }
 
 std::vector<std::string> environmentWith(const Variables& more, const char* const* base) {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "launch/binding.hpp"
 #include "net/address.hpp"
 
 namespace unisono::launch {
@@ -44,11 +45,17 @@ struct Job {
   HostPort store;       // of node 0; port 0: one that is free
   std::string bind;     // where it listens instead; empty: there
   std::vector<std::string> command;
-  std::vector<unsigned> redirects;  // by local rank: to a file instead of the console
-  std::vector<unsigned> tee;        // by local rank: to a file and the console
-  std::vector<bool> shown;          // by local rank: whether the console shows anything of it
+  std::vector<unsigned> redirects;       // by local rank: to a file instead of the console
+  std::vector<unsigned> tee;             // by local rank: to a file and the console
+  std::vector<bool> shown;               // by local rank: whether the console shows anything of it
+  std::vector<std::string> outputWords;  // of what is teed, lines with one of these go into a file
+  std::vector<std::string> errorWords;   // the same for what is printed to standard error
   Input input = Input::RANK_0;
   Variables variables;  // for every rank, beside ours
+  Binding binding = Binding::NONE;
+  bool virtualLocalRank = false;  // each is told to be the first on its node, with a GPU of its own
+  std::string localAddress;       // of this node, for ranks of others; empty: it is found out
+  std::string interface;          // at which they are reached; empty: it is found out
 
   int worldSize() const noexcept { return workers * nodes; }
   int rankOf(int localRank) const noexcept { return nodeRank * workers + localRank; }
@@ -65,6 +72,10 @@ struct Places {
 /// The variables that a rank gets beside those of the launcher.
 Variables variablesOf(const Job& job, int localRank, int attempt, const Places& places,
                       const std::string& errorFile);
+
+/// The GPU that a local rank is to see, as torchrun has it: one of CUDA_VISIBLE_DEVICES where that
+/// is set, else that of its number. Throws UsageError when there are not as many.
+std::string visibleDevice(int localRank);
 
 /// "NAME=value" for all of `base` and `more`; of two with one name that of `more`.
 std::vector<std::string> environmentWith(const Variables& more, const char* const* base);

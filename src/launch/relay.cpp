@@ -240,7 +240,7 @@ bool Relay::Loop::receive(End& end) {
   }
   const ssize_t got = ::recv(end.fd.get(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
   if (got < 0) {
-    return errno == EAGAIN || errno == EINTR;
+    return isForLater();
   }
   if (got == 0) {
     passage.end(end.side);
@@ -258,7 +258,7 @@ bool Relay::Loop::send(End& end) {
   std::string& out = passage.pendingFor(end.side);
   if (!out.empty()) {
     const ssize_t sent = ::send(end.fd.get(), out.data(), out.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent < 0 && errno != EAGAIN && errno != EINTR) {
+    if (sent < 0 && !isForLater()) {
       return false;
     }
     out.erase(0, sent > 0 ? static_cast<std::size_t>(sent) : 0);

@@ -10,6 +10,7 @@
 
 #include "base/str.hpp"
 #include "launch/channel.hpp"
+#include "launch/excerpt.hpp"
 #include "launch/guardian.hpp"
 #include "launch/inlet.hpp"
 #include "launch/meeting.hpp"
@@ -20,7 +21,7 @@
 namespace unisono::launch {
 namespace {
 
-constexpr Milliseconds kTick(100);  // how exactly deadlines are kept
+constexpr Milliseconds kStep(100);  // how exactly deadlines are kept
 
 // How long what a rank has started may outlive it, to clean up behind it.
 constexpr Milliseconds kLinger(1000);
@@ -53,6 +54,14 @@ std::string contentOf(const std::string& path) {
   const ssize_t size = ::read(file.get(), text.data(), text.size());
   text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
   return text;
+}
+
+/// When a file was written, in nanoseconds; 0 when there is none.
+std::int64_t writtenAt(const std::string& path) {
+  struct stat facts {};
+  return ::stat(path.c_str(), &facts) == 0
+             ? facts.st_mtim.tv_sec * std::int64_t{1'000'000'000} + facts.st_mtim.tv_nsec
+             : 0;
 }
 
 Worker::Start::Input inputOf(const Job& job, int rank) {
@@ -100,6 +109,7 @@ class Supervisor::SignalWatcher final : public Watcher {
 
 Supervisor::Supervisor(Setup setup)
     : setup_(std::move(setup)),
+      cores_(setup_.job.binding == Binding::NONE ? std::vector<Core>() : coresOfHost()),
       folder_(setup_.logFolder, setup_.job.runId,
               setup_.keepLogs ? Folder::Fate::KEPT : Folder::Fate::REMOVED),
       reactor_(makePollReactor()),  // which takes files, too; there are few descriptors
@@ -132,7 +142,7 @@ void Supervisor::say(std::string_view text) {
 Report Supervisor::run() {
   reactor_->role.assertHeld();
   startAttempt();
-  reactor_->startTicks(kTick, [this] { step(); });
+  reactor_->startTicks(kStep, [this] { step(); });
   reactor_->atTurnEnd([this] { step(); });
   reactor_->run();  // ends when the job does
   if (failure_) {
@@ -154,6 +164,11 @@ void Supervisor::startAttempt() {
   if (inlet_) {
     inlet_->clear();
   }
+  const auto excerpt = [&](const std::vector<std::string>& words, const char* file) {
+    return words.empty() ? nullptr : std::make_unique<Excerpt>(folder_.of(attempt_) + file, words);
+  };
+  outputExcerpt_ = excerpt(setup_.job.outputWords, "/filtered_stdout.log");
+  errorExcerpt_ = excerpt(setup_.job.errorWords, "/filtered_stderr.log");
   for (int localRank = 0; localRank < setup_.job.workers; ++localRank) {
     startMember(localRank);
   }
@@ -171,17 +186,23 @@ void Supervisor::startMember(int localRank) {
       .environment = environmentWith(
           variablesOf(job, localRank, attempt_, meeting_->places(), member->errorFile), ::environ),
       .signalMask = signals_->maskBefore(),
-      .input = inputOf(job, member->rank)});
+      .input = inputOf(job, member->rank),
+      .cores = coresFor(job.binding, cores_, localRank, job.workers)});
   guardian_->watch(member->worker->pid());
   const auto channel = [&](UniqueFd pipe, bool isError) {
     const unsigned stream = isError ? STDERR_BIT : STDOUT_BIT;
     const bool isKept = ((job.redirects[index] | job.tee[index]) & stream) != 0;
-    const bool isShown = job.shown[index] && (!isKept || (job.tee[index] & stream) != 0);
+    const bool isTeed = (job.tee[index] & stream) != 0;
+    const bool isShown = job.shown[index] && (!isKept || isTeed);
+    Excerpt* const excerpt = isTeed ? (isError ? errorExcerpt_ : outputExcerpt_).get() : nullptr;
     return std::make_unique<Channel>(
         *reactor_, std::move(pipe),
         isKept ? folder + (isError ? "/stderr.log" : "/stdout.log") : "",
-        [this, raw = member.get(), isError, isShown](std::string_view line) {
+        [this, raw = member.get(), isError, isShown, excerpt](std::string_view line) {
           remember(*raw, line);
+          if (excerpt != nullptr) {
+            excerpt->take(raw->rank, line);
+          }
           if (isShown) {
             outletFor(isError && !setup_.oneStream).push(setup_.format({raw->rank, isError}, line));
           }
@@ -337,7 +358,29 @@ void Supervisor::stepOn() {
   }
 }
 
+void Supervisor::findCulprit() {
+  const Member* lost = nullptr;
+  const Member* first = nullptr;
+  for (const auto& member : members_) {
+    lost = report_.loss && member->rank == report_.loss->rank ? member.get() : lost;
+    if (member->worker->result() != 0 && writtenAt(member->errorFile) > 0 &&
+        (first == nullptr || writtenAt(member->errorFile) < writtenAt(first->errorFile))) {
+      first = member.get();
+    }
+  }
+  if (lost == nullptr || first == nullptr || first == lost || writtenAt(lost->errorFile) == 0) {
+    return;
+  }
+  // One that we have ended meanwhile would have ended as after every exception.
+  const int result = first->worker->result();
+  report_.loss->rank = first->rank;
+  report_.loss->pid = first->worker->pid();
+  report_.loss->result = result > 0 ? result : 1;
+  std::erase(report_.ended, first->rank);
+}
+
 void Supervisor::closeAttempt() {
+  findCulprit();
   for (const auto& member : members_) {
     member->worker->signal(SIGKILL);  // what is left of its group
   }

@@ -22,6 +22,7 @@
 
 namespace unisono::launch {
 
+class Excerpt;
 class Guardian;
 class Inlet;
 class Meeting;
@@ -101,6 +102,9 @@ class Supervisor {
   void end(int number);
   void step();
   void stepOn();
+  /// The rank that ends first may have failed because of one that takes longer to end: of those
+  /// that have written down what they failed with, the first to do so is the one to be shown.
+  void findCulprit();
   void closeAttempt();
   bool isIdle() const;
   void balance();
@@ -108,6 +112,7 @@ class Supervisor {
   Outlet& outletFor(bool isError) noexcept;
 
   const Setup setup_;
+  const std::vector<Core> cores_;
   const Folder folder_;
   const std::unique_ptr<Reactor> reactor_;
   const std::unique_ptr<Guardian> guardian_;
@@ -116,7 +121,9 @@ class Supervisor {
   std::unique_ptr<SignalWatcher> signalWatcher_;
   std::unique_ptr<Inlet> inlet_;  // null: at most rank 0 reads what we are given
   std::unique_ptr<Outlet> output_;
-  std::unique_ptr<Outlet> error_;  // null: the same file as the output
+  std::unique_ptr<Outlet> error_;           // null: the same file as the output
+  std::unique_ptr<Excerpt> outputExcerpt_;  // null: not asked for; of the attempt
+  std::unique_ptr<Excerpt> errorExcerpt_;
   std::vector<std::unique_ptr<Member>> members_;
   Phase phase_ = Phase::RUNNING;
   int attempt_ = 0;

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -63,7 +64,17 @@ struct ChildPart {
   int input;
   int output;
   int error;
+  const cpu_set_t* cores;  // null: as ours
 };
+
+cpu_set_t setOf(const std::vector<int>& cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) {
+    CPU_SET(core, &set);
+  }
+  return set;
+}
 
 void say(const char* text) {
   // Whether anybody reads it does not matter: the exit code tells, too.
@@ -91,6 +102,9 @@ void resetHandlers() {
   ::dup2(part.input, STDIN_FILENO);
   ::dup2(part.output, STDOUT_FILENO);
   ::dup2(part.error, STDERR_FILENO);
+  if (part.cores != nullptr) {
+    ::sched_setaffinity(0, sizeof *part.cores, part.cores);
+  }
   resetHandlers();  // before signals are let in: one of ours would take what is meant to end it
   ::pthread_sigmask(SIG_SETMASK, part.signalMask, nullptr);
   ::execve(part.command[0], part.command, part.environment);
@@ -119,13 +133,15 @@ Worker::Worker(const Start& start) {
   }
   const std::vector<char*> command = pointers(start.command);
   const std::vector<char*> environment = pointers(start.environment);
+  const cpu_set_t cores = setOf(start.cores);
   const ChildPart part{.command = command.data(),
                        .environment = environment.data(),
                        .signalMask = &start.signalMask,
                        .parent = ::getpid(),
                        .input = start.input == Start::Input::OURS ? STDIN_FILENO : input.fd,
                        .output = output.fd,
-                       .error = error.fd};
+                       .error = error.fd,
+                       .cores = start.cores.empty() ? nullptr : &cores};
   pid_ = ::fork();
   if (pid_ < 0) {
     fail("start a process for a rank", errno);

@@ -24,6 +24,7 @@ class Worker {
     sigset_t signalMask;
     /// What it reads: our standard input, what is written into a pipe, nothing.
     enum class Input : std::uint8_t { OURS, PIPE, NOTHING } input = Input::NOTHING;
+    std::vector<int> cores;  // that it may use; empty: as we may
   };
 
   /// Starts it. Throws DistError (RESOURCE) when there are too many processes or descriptors. That

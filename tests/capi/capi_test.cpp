@@ -103,6 +103,38 @@ TEST(CApiTest, BlocksOfOneSizeGoWhereTheyBelong) {
   });
 }
 
+TEST(CApiTest, TheSumOfSparseRowsHasEachPlaceOnce) {
+  inAWorld([](unisono_group* world, int rank) {
+    const std::array<std::int64_t, 3> places = {9, rank, 9};
+    const std::array<float, 6> values = {1, 2, 10, 20, 1, 2};
+    unisono_bytes where{};
+    unisono_bytes sums{};
+    ASSERT_GOOD(unisono_all_reduce_sparse(world, places.data(), values.data(), 3, 2, 10,
+                                          UNISONO_FLOAT32, nullptr, &where, &sums));
+
+    const auto* rows = reinterpret_cast<const std::int64_t*>(where.data);
+    const auto* cells = reinterpret_cast<const float*>(sums.data);
+    ASSERT_EQ(where.size, 4 * sizeof(std::int64_t));
+    EXPECT_THAT(std::vector(rows, rows + 4), ElementsAre(0, 1, 2, 9));
+    ASSERT_EQ(sums.size, 8 * sizeof(float));
+    EXPECT_THAT(std::vector(cells, cells + 8), ElementsAre(10, 20, 10, 20, 10, 20, 6, 12));
+    unisono_bytes_free(&where);
+    unisono_bytes_free(&sums);
+  });
+}
+
+TEST(CApiTest, SparseRowsWithoutElementsAreRefused) {
+  inAWorld([](unisono_group* world, int /*rank*/) {
+    unisono_bytes out{};
+    EXPECT_EQ(unisono_all_reduce_sparse(world, nullptr, nullptr, 0, 0, 10, UNISONO_FLOAT32, nullptr,
+                                        &out, &out),
+              UNISONO_USAGE);
+    EXPECT_EQ(unisono_all_reduce_sparse(world, nullptr, nullptr, 0, 1, 10, UNISONO_FLOAT32, nullptr,
+                                        nullptr, &out),
+              UNISONO_USAGE);
+  });
+}
+
 /// Blocks of which number r has r + 1 elements.
 class Blocks {
  public:
@@ -129,7 +161,16 @@ TEST(CApiTest, BlocksOfAnySizeGoWhereTheyBelong) {
     EXPECT_THAT(all[0], ElementsAre(10));
     EXPECT_THAT(all[2], ElementsAre(12, 12, 12));
 
+    Blocks gathered;
+    ASSERT_GOOD(unisono_gather_blocks(world, mine.data(), mine.size(),
+                                      rank == 1 ? gathered.list() : nullptr, UNISONO_INT32, 1,
+                                      nullptr, nullptr));
+    EXPECT_THAT(gathered[2], Each(rank == 1 ? 12 : 0));
+
     std::vector<int> part(mine.size());
+    ASSERT_GOOD(unisono_scatter_blocks(world, rank == 2 ? all.list() : nullptr, part.data(),
+                                       part.size(), UNISONO_INT32, 2, nullptr, nullptr));
+    EXPECT_EQ(part, mine);
     ASSERT_GOOD(unisono_reduce_scatter_blocks(world, all.list(), part.data(), part.size(),
                                               UNISONO_INT32, UNISONO_SUM, nullptr, nullptr));
     EXPECT_THAT(part, Each(kRanks * (10 + rank)));
@@ -362,6 +403,37 @@ TEST_F(CStoreTest, KeepsWhatItIsGiven) {
   std::int64_t count = 0;
   ASSERT_GOOD(unisono_store_num_keys(store_, &count));
   EXPECT_EQ(count, 1);
+}
+
+TEST_F(CStoreTest, WorksOnManyKeysAtOnce) {
+  const std::array<const char*, 2> keys = {"a", "b"};
+  std::string first = "1";
+  std::string second("x\0y", 3);
+  const std::array<unisono_bytes, 2> given = {
+      {{first.data(), first.size()}, {second.data(), second.size()}}};
+  ASSERT_GOOD(unisono_store_multi_set(store_, keys.data(), given.data(), 2));
+
+  unisono_store* other = nullptr;
+  ASSERT_GOOD(unisono_store_clone(store_, &other));
+  std::array<unisono_bytes, 2> values{};
+  ASSERT_GOOD(unisono_store_multi_get(other, keys.data(), 2, values.data()));
+  EXPECT_EQ(std::string(values[0].data, values[0].size), first);
+  EXPECT_EQ(std::string(values[1].data, values[1].size), second);
+  unisono_bytes* listed = nullptr;
+  std::size_t count = 0;
+  ASSERT_GOOD(unisono_store_list_keys(other, &listed, &count));
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < count; ++i) {
+    names.emplace_back(listed[i].data);
+  }
+  EXPECT_THAT(names, ::testing::IsSupersetOf({"a", "b"}));
+  unisono_bytes_list_free(listed, count);
+  unisono_bytes_list_free(nullptr, 3);
+  unisono_bytes_free(&values[0]);
+  unisono_bytes_free(&values[1]);
+  unisono_store_free(other);
+  EXPECT_EQ(unisono_store_multi_get(store_, keys.data(), 2, nullptr), UNISONO_USAGE);
+  EXPECT_EQ(unisono_store_clone(nullptr, &other), UNISONO_USAGE);
 }
 
 TEST_F(CStoreTest, QueuesGiveTheOldestFirst) {
