@@ -123,6 +123,11 @@ std::string findProgram(const std::string& program) {
   return "";
 }
 
+std::string nearestPython() {
+  constexpr const char* kHere = ".venv/bin/python";
+  return ::access(kHere, X_OK) == 0 ? kHere : "python3";
+}
+
 std::uint16_t freePort() {
   return Listener::open("127.0.0.1", 0, "auto", Deadline::after(Milliseconds(1000))).port();
 }

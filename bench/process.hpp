@@ -43,6 +43,9 @@ class Process {
 /// Where PATH has `program`, or nothing.
 std::string findProgram(const std::string& program);
 
+/// The Python of the virtual environment in this folder (.venv), or that of PATH.
+std::string nearestPython();
+
 /// A port of 127.0.0.1 on which nobody listens at the moment.
 std::uint16_t freePort();
 

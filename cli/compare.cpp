@@ -147,7 +147,11 @@ Json jsonOf(const Options& options, const Contest& contest, const std::vector<Co
     all["starts"].push_back({{"peer", contest.names()[i]},
                              {"procs", options.plan.ranks},
                              {"ms", start.milliseconds},
-                             {"kib_of_rank", start.kibibytesOfRank}});
+                             {"kib_of_rank", start.kibibytesOfRank},
+                             {"connections_of_rank", start.connectionsOfRank},
+                             {"first_us", start.firstMicroseconds},
+                             {"kib_after", start.kibibytesAfter},
+                             {"connections_after", start.connectionsAfter}});
   }
   for (const CollectiveRow& row : rows) {
     Json one{{row.isReference ? "reference" : "peer", row.peer},

@@ -29,7 +29,7 @@ constexpr Milliseconds kPatience(400);
 constexpr Milliseconds kSlow(100);
 constexpr int kFewPorts = 1000;
 
-/// "eth0 10.0.0.2", of those that lead to other hosts.
+/// "eth0 10.0.0.2", of those that lead to other hosts, or of those that `only` names, with commas.
 std::vector<std::string> outwardAddresses(const std::string& only) {
   ifaddrs* raw = nullptr;
   if (::getifaddrs(&raw) != 0) {
@@ -41,7 +41,8 @@ std::vector<std::string> outwardAddresses(const std::string& only) {
     const bool isUp = (each->ifa_flags & IFF_UP) != 0;
     const int family = each->ifa_addr == nullptr ? AF_UNSPEC : each->ifa_addr->sa_family;
     if (!isUp || (family != AF_INET && family != AF_INET6) ||
-        (!only.empty() && only != each->ifa_name)) {
+        (!only.empty() &&
+         str(",", only, ",").find(str(",", each->ifa_name, ",")) == std::string::npos)) {
       continue;
     }
     const SocketAddress address(each->ifa_addr,
@@ -68,12 +69,17 @@ Finding lookAtLoopback(const Patient& /*patient*/) {
 }
 
 Finding lookAtInterfaces(const Patient& /*patient*/) {
-  const char* wanted = std::getenv("UNISONO_IFNAME");
+  const char* variable = "UNISONO_IFNAME";
+  const char* wanted = std::getenv(variable);
+  if (wanted == nullptr || *wanted == '\0') {
+    variable = "GLOO_SOCKET_IFNAME";
+    wanted = std::getenv(variable);
+  }
   const bool isChosen = wanted != nullptr && *wanted != '\0';
   const std::vector<std::string> found = outwardAddresses(isChosen ? wanted : "");
   const char* address = std::getenv("UNISONO_HOST_ADDR");
   if (isChosen && found.empty()) {
-    return {FAIL, str("UNISONO_IFNAME is '", wanted, "', and no such interface is up"),
+    return {FAIL, str(variable, " is '", wanted, "', and no such interface is up"),
             str("name one of these, or unset it: ", join(outwardAddresses(""), ", "))};
   }
   if (found.empty()) {
@@ -84,7 +90,7 @@ Finding lookAtInterfaces(const Patient& /*patient*/) {
     return {OK, str("other hosts are told UNISONO_HOST_ADDR, ", address)};
   }
   return {OK, str(join(found, ", "),
-                  isChosen ? " (UNISONO_IFNAME)"
+                  isChosen ? str(" (", variable, ")")
                            : "; other hosts are told the one that leads to the store")};
 }
 

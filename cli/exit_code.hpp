@@ -10,6 +10,7 @@ enum ExitCode : int {
   UNREACHABLE = 3,  // cannot reach or listen
   TIMED_OUT = 4,
   RANK_FAILED = 5,  // of a job
+  NOT_TRUSTED = 6,  // one side does not know the other's secret
   SIGNALED = 128,   // plus the number of the signal
 };
 

@@ -6,16 +6,20 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "unisono/backend/backend_table.hpp"
 #include "unisono/version.hpp"
 
 #include "base/env.hpp"
 #include "base/log.hpp"
 #include "base/str.hpp"
+#include "build_id.hpp"
 #include "collective/links/selection.hpp"
 #include "collective/thresholds.hpp"
 #include "command.hpp"
+#include "reduction/instruction_set.hpp"
 #include "terminal.hpp"
 
 namespace unisono::cli {
@@ -82,6 +86,23 @@ void printAlgorithms() {
   printAlgorithms(links::LinkSelector::describe());
 }
 
+/// What this build is, and what of it is used on this machine: by name.
+std::vector<std::pair<std::string, std::string>> facts() {
+#if defined(__clang__)
+  const std::string compiler = str("Clang ", __clang_version__);
+#else
+  const std::string compiler = str("GCC ", __VERSION__);
+#endif
+#ifdef NDEBUG
+  constexpr const char* kAssertions = "off";
+#else
+  constexpr const char* kAssertions = "on";
+#endif
+  return {{"source", kBuildId},        {"compiler", compiler},
+          {"assertions", kAssertions}, {"vectors", instructionSets().front()},
+          {"transports", "shm, tcp"},  {"backends", join(knownBackends(), ", ")}};
+}
+
 /// A variable may hold any bytes, JSON only UTF-8.
 std::string toText(const nlohmann::json& document) {
   return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -96,6 +117,9 @@ void printInfo(const InfoOptions& options) {
   }
   if (options.json) {
     nlohmann::json document = {{"schema", "unisono-info/1"}, {"version", UNISONO_VERSION_STRING}};
+    for (const auto& [name, what] : facts()) {
+      document[name] = what;
+    }
     if (options.env) {
       document["env"] = describeKnobs();
     }
@@ -106,6 +130,10 @@ void printInfo(const InfoOptions& options) {
     return;
   }
   printLine(str("unisono ", UNISONO_VERSION_STRING));
+  for (auto& [name, what] : facts()) {
+    name.resize(12, ' ');
+    printLine(str("    ", name, what));
+  }
   if (options.algorithms) {
     printAlgorithms();
   }
@@ -123,7 +151,8 @@ void printInfo(const InfoOptions& options) {
 }  // namespace
 
 void addInfo(CLI::App& program, Context& context) {
-  CLI::App* command = program.add_subcommand("info", "Show the version and the environment");
+  CLI::App* command =
+      program.add_subcommand("info", "Show what this build is, and the environment");
   const auto options = std::make_shared<InfoOptions>();
   command->add_flag("--env", options->env, "List every environment variable that is read");
   command->add_flag("--algorithms", options->algorithms,

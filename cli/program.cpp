@@ -19,6 +19,7 @@
 #include "base/log.hpp"
 #include "base/str.hpp"
 #include "command.hpp"
+#include "config_file.hpp"
 #include "run_line.hpp"
 #include "terminal.hpp"
 
@@ -37,13 +38,47 @@ int exitCodeFor(const DistError& error) {
     case Reason::PEER_UNREACHABLE:
     case Reason::CONFIG:
     case Reason::STORE_LOST:
-    case Reason::AUTH_FAILED:
     case Reason::PROTOCOL:  // something answers, but it is no store
       return UNREACHABLE;
+    case Reason::AUTH_FAILED:
+      return NOT_TRUSTED;
     case Reason::RESOURCE:  // a port that is taken, or what this process may have
       return dynamic_cast<const DistNetworkError*>(&error) != nullptr ? UNREACHABLE : FAILURE;
     default:
       return FAILURE;
+  }
+}
+
+// The parser takes [a,b] for a list, where there may be several words. With this behind it, it is a
+// word.
+constexpr char kWordMark = '\x1f';
+
+void markWords(std::vector<std::string>& words) {
+  for (std::string& word : words) {
+    if (word.starts_with('[')) {
+      word += kWordMark;
+    }
+  }
+}
+
+std::string unmarked(std::string word) {
+  if (word.starts_with('[') && word.ends_with(kWordMark)) {
+    word.pop_back();
+  }
+  return word;
+}
+
+/// All options of `app` and its commands get their words as they were typed.
+void unmarkWords(CLI::App& app) {
+  for (CLI::Option* option : app.get_options([](const CLI::Option*) { return true; })) {
+    const auto unmark = [](std::string& word) {
+      word = unmarked(std::move(word));
+      return std::string();
+    };
+    option->transform(CLI::Validator(unmark, ""));
+  }
+  for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    unmarkWords(*command);
   }
 }
 
@@ -60,6 +95,9 @@ void takeManner(CLI::App& app, Manner& manner) {
   app.add_option("--color", manner.color, "Colours: auto (on a terminal), always, never")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str()
+      ->group(kGroup);
+  app.add_option(kConfigOption, "A JSON object of further options: {\"port\": 29500}")
+      ->type_name("FILE")
       ->group(kGroup);
   for (CLI::Option* option : app.get_options([](const CLI::Option* any) {
          return !any->get_positional() && any->get_expected_min() == 1 &&
@@ -100,9 +138,10 @@ std::string mistake(const CLI::App& app, const std::string& command, const CLI::
                               join(commandsOf(app), ", ", commandsOf(app).size()))
                         : std::string(error.what());
   }
-  const std::string meant = meantBy(extras.front(), app);
-  return meant.empty() ? str("'", extras.front(), "' is not known to ", command)
-                       : str("'", extras.front(), "' is not known; did you mean ", meant, "?");
+  const std::string word = unmarked(extras.front());
+  const std::string meant = meantBy(word, app);
+  return meant.empty() ? str("'", word, "' is not known to ", command)
+                       : str("'", word, "' is not known; did you mean ", meant, "?");
 }
 
 /// One line for a command line that makes no sense.
@@ -140,8 +179,11 @@ int run(int argc, char** argv) {
     add(program, context);
   }
   takeManner(program, context.manner);
+  unmarkWords(program);
   RunLine line = splitRunLine(program, {argv + 1, argv + argc});
   context.toStart = std::move(line.program);
+  line.ours = withConfig(program, line.ours);
+  markWords(line.ours);
   std::reverse(line.ours.begin(), line.ours.end());  // as the parser wants them
   try {
     program.parse(line.ours);

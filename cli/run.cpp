@@ -4,11 +4,13 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -19,9 +21,11 @@
 #include "base/random.hpp"
 #include "base/str.hpp"
 #include "command.hpp"
+#include "launch/binding.hpp"
+#include "launch/excerpt.hpp"
 #include "launch/plan.hpp"
 #include "launch/supervisor.hpp"
-#include "number.hpp"
+#include "run_options.hpp"
 #include "run_report.hpp"
 #include "terminal.hpp"
 
@@ -30,39 +34,6 @@ namespace {
 
 constexpr std::uint16_t kDefaultPort = 29500;
 constexpr int kMostWorkers = 4096;
-
-struct RunArgs : Manner {
-  std::string workers = "1";
-  bool module = false;
-  bool noPython = false;
-  std::string threads = "auto";
-  std::string input = "0";
-  std::vector<std::string> variables;
-  std::string prefix = "[{rank}]";
-
-  int maxRestarts = 0;
-  double grace = 30;
-  std::string signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
-
-  std::string logDir;
-  std::string redirects = "0";
-  std::string tee = "0";
-  std::string shown;
-
-  std::string nodes = "1";
-  int nodeRank = 0;
-  std::string masterAddress = "127.0.0.1";
-  std::optional<std::uint16_t> masterPort;
-  std::string endpoint;
-  std::string bind;
-  std::string runId;
-  std::string backend = "static";
-  std::string role = "default";
-  bool standalone = false;
-  std::string ignored;  // options that change nothing here
-
-  bool dryRun = false;
-};
 
 [[noreturn]] void refuse(std::string what, std::string hint) {
   throw UsageError({.reason = Reason::USAGE, .what = std::move(what), .hint = std::move(hint)});
@@ -75,9 +46,35 @@ std::optional<int> number(std::string_view text) {
   return error == std::errc() && stopped == end ? std::optional(value) : std::nullopt;
 }
 
+/// How many GPUs of NVIDIA's there are; of them, as many as CUDA_VISIBLE_DEVICES names.
+int gpuCount() {
+  int count = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev", error)) {
+    const std::string name = entry.path().filename().string();
+    count += name.starts_with("nvidia") && number(name.substr(6)) ? 1 : 0;
+  }
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (count == 0 || visible == nullptr) {
+    return count;
+  }
+  const std::string_view list = visible;
+  return list.empty() ? 0 : 1 + static_cast<int>(std::count(list.begin(), list.end(), ','));
+}
+
 int workersOf(const std::string& text) {
-  if (text == "auto" || text == "cpu") {
+  if (text == "cpu") {
     return usableCores();
+  }
+  if (text == "numa") {
+    return launch::nodeCount(launch::coresOfHost());
+  }
+  if (text == "gpu" || text == "auto" || text == "xpu") {
+    const int gpus = text == "xpu" ? 0 : gpuCount();
+    if (gpus == 0 && text != "auto") {
+      refuse(str("-n ", text, ": there is none here"), "give a number, or cpu for one per core");
+    }
+    return gpus == 0 ? usableCores() : gpus;
   }
   const std::optional<int> count = number(text);
   if (!count || *count < 1 || *count > kMostWorkers) {
@@ -165,6 +162,29 @@ int threadsOf(const std::string& text, int workers) {
   return *count;
 }
 
+/// Those of what was given that have no meaning here, in words.
+std::string idleText(const RunArgs& args) {
+  std::vector<std::string> names = args.idle;
+  if (!args.rendezvousConfig.empty()) {
+    names.emplace_back("--rdzv-conf");
+  }
+  return names.empty()
+             ? ""
+             : str(join(names, ", "), names.size() == 1 ? " changes" : " change", " nothing here");
+}
+
+/// As in torchrun "key=value,…".
+void checkConfig(std::string_view text) {
+  for (std::string_view left = text; !left.empty();) {
+    const std::string_view pair = left.substr(0, left.find(','));
+    const std::size_t equals = pair.find('=');
+    if (equals == std::string_view::npos || equals == 0) {
+      refuse(str("--rdzv-conf ", text, " makes no sense"), "give key=value,key=value");
+    }
+    left.remove_prefix(std::min(left.size(), pair.size() + 1));
+  }
+}
+
 /// Of --env NAME=VALUE; what ranks are told by their launcher is not the user's to choose.
 launch::Variables variablesOf(const std::vector<std::string>& words) {
   const launch::Variables ours = launch::variablesOf({}, 0, 0, {}, "");
@@ -190,6 +210,7 @@ launch::Job jobOf(const RunArgs& args, const std::vector<std::string>& words) {
   if (args.module && args.noPython) {
     refuse("--module and --no-python contradict each other", "leave one of them out");
   }
+  checkConfig(args.rendezvousConfig);
   launch::Job job;
   job.workers = workersOf(args.workers);
   place(args, job);
@@ -203,7 +224,13 @@ launch::Job jobOf(const RunArgs& args, const std::vector<std::string>& words) {
   job.input = args.input == "none"  ? launch::Input::NOBODY
               : args.input == "all" ? launch::Input::ALL
                                     : launch::Input::RANK_0;
+  job.outputWords = launch::parseWords(args.outputWords);
+  job.errorWords = launch::parseWords(args.errorWords);
   job.variables = variablesOf(args.variables);
+  job.binding = launch::bindingNamed(args.binding).value_or(launch::Binding::NONE);
+  job.virtualLocalRank = args.virtualLocalRank;
+  job.localAddress = args.localAddress;
+  job.interface = args.interface;
   job.bind = args.bind;
   job.command = launch::commandFor(args.module     ? launch::Program::MODULE
                                    : args.noPython ? launch::Program::AS_IS
@@ -241,6 +268,8 @@ int runJob(const RunArgs& args, const std::vector<std::string>& words) {
     return std::any_of(streams.begin(), streams.end(), [](unsigned bits) { return bits != 0; });
   };
   const bool keepLogs = !args.logDir.empty() || any(job.redirects) || any(job.tee);
+  const std::string usual = job.nodes == 1 ? "[{rank}]" : "{host}:{rank}:";
+  const std::string prefix = args.prefix.empty() ? usual : args.prefix;
   launch::Supervisor supervisor(
       {.job = std::move(job),
        .grace = Milliseconds(static_cast<std::int64_t>(args.grace * 1000)),
@@ -249,94 +278,15 @@ int runJob(const RunArgs& args, const std::vector<std::string>& words) {
        .keepLogs = keepLogs,
        .quiet = args.quiet || args.json,
        .oneStream = args.json,
-       .format = lineFormat(args, args.prefix)});
+       .format = lineFormat(args, prefix)});
   throwIfInterrupted();  // a signal that came before they were the supervisor's
+  if (const std::string idle = idleText(args); !idle.empty()) {
+    supervisor.say(idle);
+  }
   if (keepLogs) {
     supervisor.say(str("the logs are in ", supervisor.folder()));
   }
   return tellEnd(args, supervisor.run());
-}
-
-void takeNodes(CLI::App& command, RunArgs& args) {
-  constexpr const char* kGroup = "Several nodes: start it on each, with the same command";
-  command.add_option("--nnodes", args.nodes, "How many nodes the job has")
-      ->capture_default_str()
-      ->group(kGroup);
-  command.add_option("--node-rank", args.nodeRank, "Which of them this is, counted from 0")
-      ->transform(wholeNumber(0, 1'000'000))
-      ->capture_default_str()
-      ->group(kGroup);
-  command
-      .add_option("--master-addr", args.masterAddress, "Address of node 0, which runs the store")
-      ->capture_default_str()
-      ->group(kGroup);
-  command
-      .add_option("--master-port", args.masterPort,
-                  "Port of the store (default: a free one, with several nodes 29500)")
-      ->transform(wholeNumber(0, 65'535))
-      ->group(kGroup);
-  command.add_option("--rdzv-endpoint", args.endpoint, "Both in one: host:port")->group(kGroup);
-  command
-      .add_option("--bind", args.bind,
-                  "Address at which node 0 serves the store (default: its own; 0.0.0.0 for all)")
-      ->group(kGroup);
-  command.add_option("--rdzv-id", args.runId, "A name for the job (default: a random one)")
-      ->group(kGroup);
-}
-
-void takeLogs(CLI::App& command, RunArgs& args) {
-  constexpr const char* kGroup = "What the ranks print";
-  command
-      .add_option("--prefix", args.prefix,
-                  "What lines begin with; {rank} and {host} are filled in; none for nothing")
-      ->capture_default_str()
-      ->group(kGroup);
-  command
-      .add_option("--log-dir", args.logDir, "Folder for log files; each job makes its own there")
-      ->group(kGroup);
-  command
-      .add_option("-r,--redirects", args.redirects,
-                  "Into files instead of here: 1 stdout, 2 stderr, 3 both; some ranks: 0:3,1:2")
-      ->capture_default_str()
-      ->group(kGroup);
-  command.add_option("-t,--tee", args.tee, "Into files and here, given in the same way")
-      ->capture_default_str()
-      ->group(kGroup);
-  command
-      .add_option("--local-ranks-filter", args.shown,
-                  "Show nothing here but what these local ranks print: 0,2 (default: all)")
-      ->group(kGroup);
-}
-
-void takeLife(CLI::App& command, RunArgs& args) {
-  command
-      .add_option("--max-restarts", args.maxRestarts,
-                  "Start all ranks anew when one fails, at most so often")
-      ->transform(wholeNumber(0, 1'000'000))
-      ->capture_default_str();
-  if (const char* seconds = std::getenv("TORCH_ELASTIC_SHUTDOWN_TIMEOUT"); seconds != nullptr) {
-    args.grace = number(seconds).value_or(30);
-  }
-  command
-      .add_option("--grace,--shutdown-timeout", args.grace,
-                  "Seconds that ranks have to end when they are told to; then they are killed")
-      ->check(seconds())
-      ->capture_default_str();
-  command
-      .add_option("--signals-to-handle", args.signals, "Signals that are passed on and end the job")
-      ->capture_default_str();
-}
-
-/// What scripts written for torchrun may give, although there is nothing to choose here.
-void takeOthers(CLI::App& command, RunArgs& args) {
-  constexpr const char* kHidden = "";
-  command.add_flag("--standalone", args.standalone)->group(kHidden);
-  command.add_option("--rdzv-backend", args.backend)
-      ->check(CLI::IsMember({"static", "c10d"}))
-      ->group(kHidden);
-  command.add_option("--monitor-interval", args.ignored)->group(kHidden);
-  command.add_option("--start-method", args.ignored)->group(kHidden);
-  command.add_option("--role", args.role)->group(kHidden);
 }
 
 }  // namespace
@@ -345,26 +295,7 @@ void addRun(CLI::App& program, Context& context) {
   CLI::App* command =
       program.add_subcommand("run", "Start a program as the ranks of a job, as torchrun does");
   const auto args = std::make_shared<RunArgs>();
-  command
-      ->add_option("-n,--nproc-per-node", args->workers,
-                   "How many ranks to start; cpu for one per core")
-      ->capture_default_str();
-  command->add_flag("-m,--module", args->module, "PROGRAM is a Python module");
-  command->add_flag("--no-python", args->noPython, "Execute PROGRAM itself even if it ends in .py");
-  command
-      ->add_option("--threads", args->threads,
-                   "OMP_NUM_THREADS of each rank, unless it is set; auto: cores by ranks")
-      ->capture_default_str();
-  command->add_option("--env", args->variables, "NAME=VALUE for every rank; may be given again")
-      ->allow_extra_args(false);
-  command->add_option("--stdin", args->input, "Who reads what is given here: rank 0, all, or none")
-      ->check(CLI::IsMember({"0", "all", "none"}))
-      ->capture_default_str();
-  takeLife(*command, *args);
-  takeOthers(*command, *args);
-  command->add_flag("--dry-run", args->dryRun, "Print what would be started, as JSON");
-  takeLogs(*command, *args);
-  takeNodes(*command, *args);
+  takeRunOptions(*command, *args);
   // Only for the help: its words never reach the parser.
   command->add_option("PROGRAM", "A program, or a Python script (.py), and its arguments");
   command->footer("Example:\n  unisono run -n 4 train.py --epochs 3");

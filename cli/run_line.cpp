@@ -4,41 +4,16 @@
 #include <cctype>
 #include <cstdlib>
 #include <string_view>
+#include <unistd.h>
 
+#include "base/log.hpp"
 #include "base/str.hpp"
+#include "words.hpp"
 
 namespace unisono::cli {
 namespace {
 
-bool takesValue(const CLI::Option* option) {
-  return option != nullptr && option->get_items_expected_min() > 0;
-}
-
-/// Whether the value of the option `word` is the next word.
-bool valueFollows(const CLI::App& app, const std::string& word) {
-  if (word.starts_with("--")) {
-    return word.find('=') == std::string::npos && takesValue(app.get_option_no_throw(word));
-  }
-  for (std::size_t i = 1; i < word.size(); ++i) {  // -vn 4
-    if (takesValue(app.get_option_no_throw(str("-", word.substr(i, 1))))) {
-      return i + 1 == word.size();
-    }
-  }
-  return false;
-}
-
-bool isOption(const std::string& word) {
-  return word.size() > 1 && word.front() == '-';
-}
-
-/// The first word from `begin` on that is neither an option nor its value.
-std::size_t skipOptions(const CLI::App& app, const std::vector<std::string>& words,
-                        std::size_t begin) {
-  while (begin < words.size() && isOption(words[begin]) && words[begin] != "--") {
-    begin += valueFollows(app, words[begin]) ? 2 : 1;
-  }
-  return std::min(begin, words.size());
-}
+constexpr std::string_view kOurs = "UNISONO_RUN_";
 
 /// torchrun takes --max_restarts for --max-restarts.
 std::string withDashes(const CLI::App& app, const std::string& word) {
@@ -49,15 +24,46 @@ std::string withDashes(const CLI::App& app, const std::string& word) {
   return isKnown ? name + word.substr(end) : word;
 }
 
+/// nproc-per-node as NPROC_PER_NODE.
+std::string asVariable(std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) {
+    return c == '-' ? '_' : static_cast<char>(std::toupper(c));
+  });
+  return name;
+}
+
+/// One of ours that is no option does nothing, which is not to go unnoticed.
+void warnOfUnknown(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) {
+      names.push_back(asVariable(name));
+    }
+  }
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  for (char** variable = ::environ; variable != nullptr && *variable != nullptr; ++variable) {
+    std::string_view name(*variable);
+    name = name.substr(0, name.find('='));
+    if (!name.starts_with(kOurs)) {
+      continue;
+    }
+    name.remove_prefix(kOurs.size());
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      const std::string_view meant = nearest(name, known);
+      UNISONO_LOG(WARN, "env", "the environment variable ", kOurs, name, " gives no option of run",
+                  meant.empty() ? "" : str("; did you mean ", kOurs, meant, "?"));
+    }
+  }
+}
+
+/// Our variable for an option goes before torchrun's.
 std::vector<std::string> fromEnvironment(const CLI::App& app) {
   std::vector<std::string> words;
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) {
-      std::string variable = "PET_" + name;
-      std::transform(variable.begin(), variable.end(), variable.begin(), [](unsigned char c) {
-        return c == '-' ? '_' : static_cast<char>(std::toupper(c));
-      });
-      const char* value = std::getenv(variable.c_str());
+      const char* ours = std::getenv(str(kOurs, asVariable(name)).c_str());
+      const char* value =
+          ours != nullptr ? ours : std::getenv(str("PET_", asVariable(name)).c_str());
       if (value != nullptr && takesValue(option)) {
         words.push_back(str("--", name, "=", value));
       } else if (value != nullptr && std::string_view(value) == "1") {
@@ -78,6 +84,7 @@ RunLine splitRunLine(const CLI::App& program, const std::vector<std::string>& wo
   const CLI::App& run = *program.get_subcommand("run");
   RunLine line{.ours = {words.begin(), words.begin() + static_cast<std::ptrdiff_t>(command) + 1},
                .program = {}};
+  warnOfUnknown(run);
   const std::vector<std::string> given = fromEnvironment(run);
   line.ours.insert(line.ours.end(), given.begin(), given.end());
   std::vector<std::string> rest;

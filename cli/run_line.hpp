@@ -16,8 +16,8 @@ struct RunLine {
 };
 
 /// Splits `words`, a command line without its first word. For `run`, options with underscores in
-/// place of dashes are put right, and the options that torchrun's variables (PET_NNODES, …) give
-/// come before those of the line.
+/// place of dashes are put right, and the options that variables give (UNISONO_RUN_NNODES, …,
+/// else torchrun's: PET_NNODES, …) come before those of the line.
 RunLine splitRunLine(const CLI::App& program, const std::vector<std::string>& words);
 
 }  // namespace unisono::cli

@@ -33,7 +33,7 @@ enum class Op : std::uint32_t {
   ALL_TO_ALL,
   BARRIER,
   PING_PONG,  // send and recv between ranks 0 and 1, there and back
-  REDUCE,     // to rank 0
+  REDUCE,     // to the root of the task, as those below
   GATHER,
   SCATTER,
   // What the machine can do, without any library: all ranks at the same time.
@@ -52,10 +52,17 @@ struct Task {
   bool inARow = false;
   Reduction reduction = Reduction::SUM;
   bool isChecked = true;  // results are compared with what they must be
+  std::int32_t root = 0;
+};
+
+/// What a rank has of the machine.
+struct Holding {
+  std::uint64_t memoryKib = 0;    // all of its own, and its part of what it shares; 0: unknown
+  std::uint64_t connections = 0;  // by TCP
 };
 
 struct Board {
-  static constexpr int kMostRanks = 128;
+  static constexpr int kMostRanks = 256;
   static constexpr int kMostContestants = 8;
   static constexpr std::uint64_t kMostOperations = 4096;
   static constexpr std::size_t kMostVersion = 128;
@@ -70,8 +77,11 @@ struct Board {
   alignas(128) std::atomic<std::uint32_t> flight[2];  // LINE_FLIGHT: there, and back
   alignas(128) Task task;
   std::uint32_t ranks;
+  bool isRoaming;                                           // ranks are not bound to cores
   std::uint64_t startNs[kMostContestants][kMostRanks];      // when it had come up (CLOCK_MONOTONIC)
-  std::uint64_t memoryKib[kMostContestants][kMostRanks];    // its share of memory then
+  Holding held[kMostContestants][kMostRanks];               // then,
+  Holding heldAfter[kMostContestants][kMostRanks];          // and after its first operations
+  std::uint64_t firstNs[kMostContestants][kMostRanks];      // what the first of them took
   std::uint64_t preemptions[kMostContestants][kMostRanks];  // how often it lost its core so far
   char version[kMostContestants][kMostVersion];             // of its library, as it says itself
   alignas(128) std::uint64_t nanoseconds[kMostRanks][kMostOperations];
@@ -79,6 +89,7 @@ struct Board {
 
 inline constexpr const char* kBoardVariable = "UNISONO_COMPARE_BOARD";        // a file
 inline constexpr const char* kContestantVariable = "UNISONO_COMPARE_NUMBER";  // which one this is
+inline constexpr const char* kLayoutVariable = "UNISONO_COMPARE_LAYOUT";      // see layoutFor()
 
 /// Maps the board in `path`; null when that fails.
 inline Board* openBoard(const char* path) {

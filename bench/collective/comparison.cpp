@@ -235,7 +235,8 @@ std::vector<CollectiveRow> compareCollectives(Field& field, const CollectivePlan
         continue;  // not a number for each rank
       }
       tell(name, size);
-      const Task task{op, size, 0, plan.element, plan.inARow, plan.reduction, plan.isChecked};
+      const Task task{op,       size, 0, plan.element, plan.inARow, plan.reduction, plan.isChecked,
+                      plan.root};
       const std::vector<CollectiveRow> more = Cell(field, plan, task).run(name);
       rows.insert(rows.end(), more.begin(), more.end());
     }

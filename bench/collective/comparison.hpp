@@ -20,6 +20,7 @@ struct CollectivePlan {
   Element element = Element::FLOAT32;
   bool inARow = false;  // not each with data that was just written, but one after the other
   Reduction reduction = Reduction::SUM;
+  int root = 0;  // of those operations that have one
   bool isChecked = true;
   bool hasReferences = true;     // they need ranks that are on one host
   std::uint64_t warmUps = 6;     // operations before it is measured, at least one

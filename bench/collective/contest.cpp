@@ -3,21 +3,23 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <fcntl.h>
 #include <numeric>
+#include <type_traits>
 
 #include "unisono/base/error.hpp"
 
 #include "base/fd.hpp"
 #include "base/str.hpp"
 #include "base/wait.hpp"
+#include "bench/collective/torch_gloo.hpp"
 
 namespace unisono::bench {
 namespace {
 
-constexpr Milliseconds kTimeToComeUp(20'000);
-constexpr Milliseconds kTimeForATask(60'000);
+constexpr Milliseconds kTimeOfARank(500);  // more for each: a core may have many
 
 using Words = std::vector<std::string>;
 
@@ -79,6 +81,33 @@ class FinishedWaitable final : public Waitable {
   Board& board_;
 };
 
+/// Where on the board contestant `number` finds what: as JSON, for those who cannot include it.
+std::string layoutFor(std::size_t number) {
+  static_assert(std::is_standard_layout_v<Board>);
+  std::string text;
+  const auto add = [&](const char* name, std::size_t offset) {
+    text += str(text.empty() ? "{" : ",", "\"", name, "\":", offset);
+  };
+  add("turn", offsetof(Board, turn) + number * sizeof(Board::turn[0]));
+  add("ready", offsetof(Board, ready) + number * sizeof(Board::ready[0]));
+  add("finished", offsetof(Board, finished));
+  add("wrong", offsetof(Board, wrong));
+  add("lacking", offsetof(Board, lacking));
+  add("version", offsetof(Board, version) + number * Board::kMostVersion);
+  add("start_ns", offsetof(Board, startNs) + number * sizeof(Board::startNs[0]));
+  add("nanoseconds", offsetof(Board, nanoseconds));
+  add("row", sizeof(Board::nanoseconds[0]));
+  add("op", offsetof(Board, task.op));
+  add("bytes", offsetof(Board, task.bytes));
+  add("count", offsetof(Board, task.count));
+  add("element", offsetof(Board, task.element));
+  add("in_a_row", offsetof(Board, task.inARow));
+  add("reduction", offsetof(Board, task.reduction));
+  add("is_checked", offsetof(Board, task.isChecked));
+  add("root", offsetof(Board, task.root));
+  return text + "}";
+}
+
 bool isThere(const std::string& program) {
   return ::access(program.c_str(), X_OK) == 0;
 }
@@ -94,16 +123,19 @@ std::vector<Entrant> findEntrants(const std::vector<std::string>& names, const S
     const bool isMpi = name == "openmpi" || name == "mpich";
     const std::string mpirun = isMpi ? findProgram(str("mpirun.", name)) : "";
     const bool isOurs = isRegistered || name == "unisono";
-    if (!isThere(program) && (!isOurs || stage.ours.empty())) {
+    if (name == kTorchGloo) {
+      enterTorchGloo(stage, entrants, absent);
+    } else if (!isThere(program) && (!isOurs || stage.ours.empty())) {
       absent.push_back({name, str("there was no ", name, " when unisono was built: ", program,
                                   " is not there (scripts/setup.sh peers installs it, then build "
                                   "compare_peers)")});
     } else if (isMpi && mpirun.empty()) {
       absent.push_back({name, str("there is no mpirun.", name)});
     } else if (isMpi) {
-      entrants.push_back({name, {byMpirun(mpirun, name == "openmpi", stage, program)}});
+      entrants.push_back(
+          {.name = name, .commands = {byMpirun(mpirun, name == "openmpi", stage, program)}});
     } else {
-      Entrant entrant{name, {}};
+      Entrant entrant{.name = name, .commands = {}};
       const std::uint16_t port = freePort();
       for (int rank = 0; rank < stage.ranks; ++rank) {
         entrant.commands.push_back(asRank(rank, port, stage, program));
@@ -118,8 +150,8 @@ std::vector<Entrant> findEntrants(const std::vector<std::string>& names, const S
 }
 
 Contest::Contest(const std::vector<Entrant>& entrants, int ranks, const std::string& scratch,
-                 std::vector<Absentee>& absent)
-    : ranks_(ranks) {
+                 std::vector<Absentee>& absent, const Rules& rules)
+    : ranks_(ranks), timeForATask_(rules.timeForATask) {
   const std::string path = str(scratch, "/board");
   const UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!file.valid() || ::ftruncate(file.get(), sizeof(Board)) != 0) {
@@ -130,13 +162,18 @@ Contest::Contest(const std::vector<Entrant>& entrants, int ranks, const std::str
     throw DistError({.reason = Reason::RESOURCE, .what = str(path, ": ", errnoDetail(errno))});
   }
   board_->ranks = static_cast<std::uint32_t>(ranks);
+  board_->isRoaming = rules.isRoaming;
   const std::string env = findProgram("env");
   for (std::size_t i = 0; i < entrants.size(); ++i) {
     const std::chrono::nanoseconds now = std::chrono::steady_clock::now().time_since_epoch();
     for (const std::vector<std::string>& command : entrants[i].commands) {
       // Ranks meet where their environment says; a store of the caller's is none of theirs.
-      std::vector<std::string> words{"env", "-u", "UNISONO_STORE", str(kBoardVariable, "=", path),
-                                     str(kContestantVariable, "=", i)};
+      std::vector<std::string> words{"env",
+                                     "-u",
+                                     "UNISONO_STORE",
+                                     str(kBoardVariable, "=", path),
+                                     str(kContestantVariable, "=", i),
+                                     str(kLayoutVariable, "=", layoutFor(i))};
       words.insert(words.end(), command.begin(), command.end());
       processes_.emplace_back(env, std::move(words));
       owners_.push_back(i);
@@ -145,9 +182,9 @@ Contest::Contest(const std::vector<Entrant>& entrants, int ranks, const std::str
     const auto isUp = [&] {
       return board_->ready[i].load(std::memory_order_acquire) == board_->ranks;
     };
-    static_cast<void>(waitUntil([&] { return isUp() || hasLostOne(i); },
-                                {.deadline = Deadline::after(kTimeToComeUp), .subject = {}},
-                                often));
+    const Deadline up = Deadline::after(entrants[i].timeToComeUp + ranks * kTimeOfARank);
+    static_cast<void>(
+        waitUntil([&] { return isUp() || hasLostOne(i); }, {.deadline = up, .subject = {}}, often));
     if (isUp()) {
       names_.push_back(entrants[i].name);
       numbers_.push_back(static_cast<int>(i));
@@ -179,11 +216,19 @@ Contest::Start Contest::startOf(std::size_t which) const {
   const int number = numbers_.at(which);
   Start start;
   std::uint64_t last = 0;
+  std::uint64_t first = 0;
   for (int rank = 0; rank < ranks_; ++rank) {
     last = std::max(last, board_->startNs[number][rank]);
-    start.kibibytesOfRank += static_cast<double>(board_->memoryKib[number][rank]) / ranks_;
+    first = std::max(first, board_->firstNs[number][rank]);
+    const Holding& then = board_->held[number][rank];
+    const Holding& after = board_->heldAfter[number][rank];
+    start.kibibytesOfRank += static_cast<double>(then.memoryKib) / ranks_;
+    start.connectionsOfRank += static_cast<double>(then.connections) / ranks_;
+    start.kibibytesAfter += static_cast<double>(after.memoryKib) / ranks_;
+    start.connectionsAfter += static_cast<double>(after.connections) / ranks_;
   }
   start.milliseconds = static_cast<double>(last - startedNs_.at(which)) / 1e6;
+  start.firstMicroseconds = static_cast<double>(first) / 1e3;
   return start;
 }
 
@@ -212,13 +257,14 @@ Contest::Result Contest::run(std::size_t which, const Task& task) {
   };
   const auto isLost = [&] { return hasLostOne(static_cast<std::size_t>(number)); };
   static_cast<void>(waitUntil([&] { return isDone() || isLost(); },
-                              {.deadline = Deadline::after(kTimeForATask), .subject = {}},
+                              {.deadline = Deadline::after(timeForATask_), .subject = {}},
                               finished));
   if (!isDone()) {
     throw DistError({.reason = isLost() ? Reason::PEER_DEAD : Reason::TIMEOUT,
                      .what = str(names_[which], isLost() ? " lost a rank at " : " does not finish ",
                                  task.bytes, " bytes"),
-                     .hint = str("measure without ", names_[which], ", or fewer bytes")});
+                     .hint = str("measure without ", names_[which],
+                                 isLost() ? ", or fewer bytes" : ", fewer bytes, or for longer")});
   }
   Result result;
   result.wrong = board_->wrong.load(std::memory_order_relaxed);

@@ -19,6 +19,7 @@ namespace unisono::bench {
 struct Entrant {
   std::string name;
   std::vector<std::vector<std::string>> commands;
+  Milliseconds timeToComeUp{20'000};
 };
 
 /// Why a library that was asked for does not take part.
@@ -30,6 +31,9 @@ struct Absentee {
 /// unisono again, with vectors in memory that it has allocated itself.
 inline constexpr const char* kRegistered = "in place";
 
+/// torch.distributed with its backend gloo, called from Python.
+inline constexpr const char* kTorchGloo = "torch+gloo";
+
 /// How contestants are started.
 struct Stage {
   int ranks;
@@ -38,9 +42,10 @@ struct Stage {
   std::string scratch;   // for files
   /// The words that start a rank of unisono; empty: its program in the folder.
   std::vector<std::string> ours = {};
+  std::string python = {};  // has torch, it is hoped; empty: see nearestPython()
 };
 
-/// Those of `names` (unisono, kRegistered, openmpi, mpich, gloo) that can be started.
+/// Those of `names` (unisono, kRegistered, openmpi, mpich, gloo, kTorchGloo) that can be started.
 std::vector<Entrant> findEntrants(const std::vector<std::string>& names, const Stage& stage,
                                   std::vector<Absentee>& absent);
 
@@ -60,22 +65,33 @@ class Field {
   virtual Result run(std::size_t which, const Task& task) = 0;
 };
 
+/// What holds for all contestants.
+struct Rules {
+  Milliseconds timeForATask{60'000};
+  bool isRoaming = false;  // ranks are not bound to cores, also where there are enough
+};
+
 class Contest final : public Field {
  public:
   /// Starts the ranks of all, and waits until they have come up. Those that do not are left out,
   /// with a reason in `absent`.
   Contest(const std::vector<Entrant>& entrants, int ranks, const std::string& scratch,
-          std::vector<Absentee>& absent);
+          std::vector<Absentee>& absent, const Rules& rules = {});
   ~Contest() override;
   Contest(const Contest&) = delete;
   Contest& operator=(const Contest&) = delete;
 
   const std::vector<std::string>& names() const override { return names_; }
 
-  /// What it took until all ranks of contestant `which` had come up.
+  /// What it took until all ranks of contestant `which` had come up. Of a rank: the average.
   struct Start {
-    double milliseconds = 0;     // from the start of the first process
-    double kibibytesOfRank = 0;  // memory, the average of the ranks; 0: unknown
+    double milliseconds = 0;       // from the start of the first process
+    double kibibytesOfRank = 0;    // memory; 0: unknown
+    double connectionsOfRank = 0;  // by TCP
+    // The first operation, which may have made connections, and what there was after a few.
+    double firstMicroseconds = 0;  // of the slowest rank
+    double kibibytesAfter = 0;
+    double connectionsAfter = 0;
   };
   Start startOf(std::size_t which) const;
   /// What its library calls itself.
@@ -93,6 +109,7 @@ class Contest final : public Field {
   };
 
   const int ranks_;
+  const Milliseconds timeForATask_;
   std::unique_ptr<Board, Unmap> board_;
   std::vector<std::string> names_;
   std::vector<int> numbers_;              // on the board, by index in names_

@@ -10,9 +10,11 @@
 #include <exception>
 #include <fstream>
 #include <memory>
+#include <netinet/in.h>
 #include <new>
 #include <string>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <thread>
 
 #include "bench/collective/board.hpp"
@@ -32,16 +34,15 @@ class Contestant {
   virtual bool use(Element element, Reduction reduction) = 0;
   /// Reduces `count` elements of all ranks, in place.
   virtual void allReduce(void* data, std::size_t count) = 0;
-  /// The same, but only rank 0 gets the result. The others' data is left as it is.
-  virtual void reduce(void* data, std::size_t count) = 0;
-  /// From rank 0.
-  virtual void broadcast(void* data, std::size_t count) = 0;
+  /// The same, but only rank `root` gets the result. The others' data is left as it is.
+  virtual void reduce(void* data, std::size_t count, int root) = 0;
+  virtual void broadcast(void* data, std::size_t count, int root) = 0;
   /// `count` elements of each rank; `all` has size() times as many.
   virtual void allGather(const void* mine, void* all, std::size_t count) = 0;
-  /// The same to rank 0.
-  virtual void gather(const void* mine, void* all, std::size_t count) = 0;
-  /// From rank 0: `all` has size() times `count` elements.
-  virtual void scatter(const void* all, void* part, std::size_t count) = 0;
+  /// The same to rank `root`.
+  virtual void gather(const void* mine, void* all, std::size_t count, int root) = 0;
+  /// From rank `root`: `all` has size() times `count` elements.
+  virtual void scatter(const void* all, void* part, std::size_t count, int root) = 0;
   virtual void reduceScatter(const void* all, void* part, std::size_t count) = 0;
   /// `count` elements for each rank.
   virtual void allToAll(const void* give, void* take, std::size_t count) = 0;
@@ -72,7 +73,7 @@ class Member {
         slot_(contestant.isApart() ? 0 : contestant.rank()),
         crowded_(contestant.hasThreads() || contestant.isApart() ||
                  contestant.size() > static_cast<int>(std::thread::hardware_concurrency())) {
-    if (!crowded_) {  // a core for each
+    if (!crowded_ && !board.isRoaming) {  // a core for each
       cpu_set_t cores;
       CPU_ZERO(&cores);
       CPU_SET(static_cast<unsigned>(contestant.rank()), &cores);
@@ -86,7 +87,7 @@ class Member {
     std::uint32_t seen = turn.load(std::memory_order_acquire);
     const std::chrono::nanoseconds now = std::chrono::steady_clock::now().time_since_epoch();
     board_.startNs[number_][slot_] = static_cast<std::uint64_t>(now.count());
-    board_.memoryKib[number_][slot_] = memoryKib();
+    board_.held[number_][slot_] = holding();
     if (contestant_.rank() == 0) {
       std::snprintf(board_.version[number_], Board::kMostVersion, "%s",
                     contestant_.version().c_str());
@@ -105,6 +106,11 @@ class Member {
         return;
       }
       perform(board_.task);
+      if (!hasWorked_ && isOfLibrary(board_.task.op)) {
+        hasWorked_ = true;
+        board_.firstNs[number_][slot_] = board_.nanoseconds[slot_][0];
+        board_.heldAfter[number_][slot_] = holding();
+      }
       board_.preemptions[number_][slot_] = preemptions();
       board_.finished.fetch_add(1, std::memory_order_acq_rel);
       wakeAll(board_.finished);
@@ -119,6 +125,7 @@ class Member {
       return;
     }
     element_ = task.element;
+    root_ = task.root;
     const std::size_t width = bytesOf(element_);
     const auto ranks = static_cast<std::size_t>(contestant_.size());
     const std::size_t part = task.bytes / width / ranks;  // where a vector is cut
@@ -151,8 +158,21 @@ class Member {
     rusage used{};
     return ::getrusage(RUSAGE_SELF, &used) == 0 ? static_cast<std::uint64_t>(used.ru_nivcsw) : 0;
   }
-  /// What this process takes of the machine's memory: all of its own, and its part of what it
-  /// shares; 0 when the kernel does not tell.
+  static Holding holding() { return {.memoryKib = memoryKib(), .connections = connections()}; }
+  /// Sockets that are connected by TCP.
+  static std::uint64_t connections() {
+    std::uint64_t count = 0;
+    rlimit limit{};
+    const rlim_t most = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 1024;
+    for (int fd = 0; fd < static_cast<int>(std::min<rlim_t>(most, 65'536)); ++fd) {
+      sockaddr_storage peer{};
+      socklen_t length = sizeof peer;
+      const bool isConnected = ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0;
+      count += isConnected && (peer.ss_family == AF_INET || peer.ss_family == AF_INET6) ? 1 : 0;
+    }
+    return count;
+  }
+  /// 0 when the kernel does not tell.
   static std::uint64_t memoryKib() {
     std::ifstream file("/proc/self/smaps_rollup");
     for (std::string line; std::getline(file, line);) {
@@ -221,6 +241,11 @@ class Member {
            op != Op::GATHER && op != Op::SCATTER;
   }
 
+  /// Not one of those that show what the machine can do.
+  static bool isOfLibrary(Op op) {
+    return op != Op::COPY && op != Op::READ_MODIFY && op != Op::LINE_FLIGHT;
+  }
+
   static bool reduces(Op op) {
     return op == Op::ALL_REDUCE || op == Op::REDUCE || op == Op::REDUCE_SCATTER;
   }
@@ -244,15 +269,15 @@ class Member {
       case Op::ALL_REDUCE:
         return contestant_.allReduce(in, count);
       case Op::REDUCE:
-        return contestant_.reduce(in, count);
+        return contestant_.reduce(in, count, root_);
       case Op::BROADCAST:
-        return contestant_.broadcast(in, count);
+        return contestant_.broadcast(in, count, root_);
       case Op::ALL_GATHER:
         return contestant_.allGather(in, out, count);
       case Op::GATHER:
-        return contestant_.gather(in, out, count);
+        return contestant_.gather(in, out, count, root_);
       case Op::SCATTER:
-        return contestant_.scatter(in, out, count);
+        return contestant_.scatter(in, out, count, root_);
       case Op::REDUCE_SCATTER:
         return contestant_.reduceScatter(in, out, count);
       case Op::ALL_TO_ALL:
@@ -339,15 +364,15 @@ class Member {
       case Op::ALL_REDUCE:
         return each(in, count, sum);
       case Op::REDUCE:
-        return me != 0 ? 0 : each(in, count, sum);
+        return me != root_ ? 0 : each(in, count, sum);
       case Op::BROADCAST:
-        return each(in, count, [&](std::size_t i) { return valueOf(0, i); });
+        return each(in, count, [&](std::size_t i) { return valueOf(root_, i); });
       case Op::ALL_GATHER:
         return each(out, count, collected);
       case Op::GATHER:
-        return me != 0 ? 0 : each(out, count, collected);
+        return me != root_ ? 0 : each(out, count, collected);
       case Op::SCATTER:
-        return each(out, part, [&](std::size_t i) { return valueOf(0, before + i); });
+        return each(out, part, [&](std::size_t i) { return valueOf(root_, before + i); });
       case Op::REDUCE_SCATTER:
         return each(out, part, [&](std::size_t i) { return sum(before + i); });
       case Op::ALL_TO_ALL:
@@ -372,8 +397,10 @@ class Member {
   const int number_;
   const int slot_;  // on the board
   const bool crowded_;
+  bool hasWorked_ = false;
   Element element_ = Element::FLOAT32;
   Reduction reduction_ = Reduction::SUM;
+  int root_ = 0;
 };
 
 /// The main() of a contestant's rank.

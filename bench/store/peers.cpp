@@ -172,7 +172,9 @@ Peer startUnisono() {
   Process process("/proc/self/exe", {"unisono", "store", "serve", "--port", "0", "--json"});
   const std::string line = process.readLine(kStartTime);
   if (portIn(line) == 0) {
-    throw DistNetworkError({.reason = Reason::RESOURCE, .what = "our own server does not start"});
+    throw DistNetworkError({.reason = Reason::RESOURCE,
+                            .what = "our own server does not start",
+                            .hint = "see why: unisono store serve --port 0"});
   }
   return {.target = {.name = "unisono", .dialect = Dialect::UNISONO, .port = portIn(line)},
           .version = UNISONO_VERSION_STRING,

@@ -101,7 +101,8 @@ std::optional<std::string> unlessVanished(Store& store, const std::string& key, 
 /// The values of keys, in one request; DistStoreError (TIMEOUT) when one of them has none.
 std::vector<std::optional<std::string>> tryBatch(Store& store, std::span<const std::string> keys) {
   if (!store.check(keys)) {
-    throw DistStoreError({.reason = Reason::TIMEOUT, .what = "a key has vanished"});
+    throw DistStoreError(
+        {.reason = Reason::TIMEOUT, .what = "a key has vanished", .hint = "ask again"});
   }
   const StoreTimeoutGuard guard(store, std::min(store.timeout(), kVanished));
   const std::vector<Bytes> got = store.multiGet(keys);

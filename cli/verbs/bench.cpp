@@ -89,10 +89,8 @@ std::vector<bench::Peer> startPeers(const BenchOptions& options, Report& report)
   }
   peers.push_back(options.args.endpoint.empty() ? bench::startUnisono() : peerAt(options.args));
   for (const std::string& name : options.compareWith) {
-    const std::string python = !options.python.empty()                   ? options.python
-                               : ::access(".venv/bin/python", X_OK) == 0 ? ".venv/bin/python"
-                                                                         : "python3";
-    bench::PeerOptions how{.python = python};
+    bench::PeerOptions how{.python =
+                               options.python.empty() ? bench::nearestPython() : options.python};
     if (!options.args.quiet) {
       how.slow = tellSlowStart;
     }

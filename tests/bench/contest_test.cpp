@@ -19,9 +19,9 @@ using ::testing::Not;
 
 class EntrantsTest : public ::testing::Test {
  protected:
-  void install(const std::string& program) {
+  void install(const std::string& program, const std::string& script = "") {
     const std::string file = folder_.file(program);
-    std::ofstream(file) << "#!/bin/sh\n";
+    std::ofstream(file) << "#!/bin/sh\n" << script << "\n";
     std::filesystem::permissions(file, std::filesystem::perms::owner_all);
   }
   /// How `name` is started, of each of its commands the words.
@@ -94,6 +94,27 @@ TEST_F(EntrantsTest, OursMayBeAnotherProgramThanThatOfTheFolder) {
   EXPECT_THAT(entrants[0].commands[0], Contains("/bin/unisono"));
   EXPECT_EQ(entrants[0].commands[0].back(), "bench");
   EXPECT_EQ(entrants[1].commands[0].back(), "registered");
+}
+
+TEST_F(EntrantsTest, RanksOfTorchAreStartedByThePythonThatHasIt) {
+  const Stage stage{.ranks = 2,
+                    .folder = folder_.path(),
+                    .scratch = folder_.path(),
+                    .python = folder_.file("python")};
+  std::vector<Absentee> absent;
+  EXPECT_TRUE(findEntrants({kTorchGloo}, stage, absent).empty());
+  install("python", "echo False");
+  EXPECT_TRUE(findEntrants({kTorchGloo}, stage, absent).empty());
+  ASSERT_EQ(absent.size(), 2U);
+  EXPECT_THAT(absent[0].why, AllOf(HasSubstr("there is no "), HasSubstr("--python")));
+  EXPECT_THAT(absent[1].why, AllOf(HasSubstr("has no torch"), HasSubstr("--python")));
+
+  install("python", "echo True");
+  const auto entrants = findEntrants({kTorchGloo}, stage, absent);
+  ASSERT_EQ(entrants.size(), 1U);
+  EXPECT_THAT(entrants[0].commands,
+              ElementsAre(Contains("RANK=0"), AllOf(Contains("RANK=1"), Contains("WORLD_SIZE=2"))));
+  EXPECT_TRUE(std::filesystem::exists(entrants[0].commands[0].back())) << "its program";
 }
 
 TEST_F(EntrantsTest, WhoseRanksEndAtOnceIsLeftOutAtOnce) {

@@ -1,5 +1,6 @@
 #include "bench/collective/member.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <gmock/gmock.h>
 #include <memory>
@@ -25,13 +26,17 @@ class Spoiler final : public Contestant {
     return element != Element::FLOAT16;
   }
   void allReduce(void* data, std::size_t /*count*/) override { spoil(data); }
-  void reduce(void* data, std::size_t /*count*/) override { spoil(data); }
-  void broadcast(void* data, std::size_t /*count*/) override { spoil(data); }
+  void reduce(void* data, std::size_t /*count*/, int /*root*/) override { spoil(data); }
+  void broadcast(void* data, std::size_t /*count*/, int /*root*/) override { spoil(data); }
   void allGather(const void* mine, void* all, std::size_t count) override {
     copy(all, mine, count);
   }
-  void gather(const void* mine, void* all, std::size_t count) override { copy(all, mine, count); }
-  void scatter(const void* all, void* part, std::size_t count) override { copy(part, all, count); }
+  void gather(const void* mine, void* all, std::size_t count, int /*root*/) override {
+    copy(all, mine, count);
+  }
+  void scatter(const void* all, void* part, std::size_t count, int /*root*/) override {
+    copy(part, all, count);
+  }
   void reduceScatter(const void* all, void* part, std::size_t count) override {
     copy(part, all, count);
   }
@@ -128,11 +133,20 @@ class Reducer final : public Contestant {
       values[i] = together(values[i], i);
     }
   }
-  void reduce(void* /*data*/, std::size_t /*count*/) override {}
-  void broadcast(void* /*data*/, std::size_t /*count*/) override {}
+  void reduce(void* /*data*/, std::size_t /*count*/, int root) override { roots.push_back(root); }
+  void broadcast(void* data, std::size_t count, int root) override {
+    roots.push_back(root);
+    auto* const values = static_cast<float*>(data);
+    std::for_each(values, values + count, [&](float& value) { value += static_cast<float>(root); });
+  }
   void allGather(const void* /*mine*/, void* /*all*/, std::size_t /*count*/) override {}
-  void gather(const void* /*mine*/, void* /*all*/, std::size_t /*count*/) override {}
-  void scatter(const void* /*all*/, void* /*part*/, std::size_t /*count*/) override {}
+  void gather(const void* /*mine*/, void* /*all*/, std::size_t /*count*/, int root) override {
+    roots.push_back(root);
+  }
+  void scatter(const void* all, void* part, std::size_t count, int root) override {
+    std::memcpy(part, all, count * sizeof(float));
+    broadcast(part, count, root);
+  }
   void reduceScatter(const void* /*all*/, void* /*part*/, std::size_t /*count*/) override {}
   void allToAll(const void* /*give*/, void* /*take*/, std::size_t /*count*/) override {}
   void barrier() override { ++barriers; }
@@ -141,6 +155,7 @@ class Reducer final : public Contestant {
   bool isApart() const override { return true; }
 
   int barriers = 0;
+  std::vector<int> roots;
   bool spoils = false;
 
  private:
@@ -180,6 +195,17 @@ TEST(MemberTest, KnowsWhatEveryReductionMakesAndCountsTheWrongElements) {
     unchecked.isChecked = false;
     Member(reducer, *board, 0).perform(unchecked);
     EXPECT_EQ(board->wrong.load(), 2U * 50) << "nobody has looked";
+  }
+}
+
+TEST(MemberTest, AnotherRankMayBeTheRoot) {
+  for (const Op op : {Op::REDUCE, Op::BROADCAST, Op::GATHER, Op::SCATTER}) {
+    SCOPED_TRACE(static_cast<int>(op));
+    const auto board = std::make_unique<Board>();
+    Reducer reducer;
+    Member(reducer, *board, 0).perform({.op = op, .bytes = 400, .count = 1, .root = 1});
+    EXPECT_EQ(reducer.roots, std::vector<int>{1});
+    EXPECT_EQ(board->wrong.load(), 0U) << "rank 0 has what the root gave, and need not have more";
   }
 }
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import signal
 import socket
 import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,6 +51,32 @@ def bench_for(patience: float, *arguments: str, **env: str) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(done.stdout)
     assert document["schema"] == "unisono-store-bench/1"
     return document
+
+
+def test_shows_on_a_terminal_how_far_it_is_and_leaves_nothing_of_it() -> None:
+    reader, terminal = pty.openpty()
+    words = (*QUICK, "--verbs", "get")
+    with subprocess.Popen(
+        [str(PROGRAM), "store", "bench", *words],
+        stdout=subprocess.DEVNULL,
+        stderr=terminal,
+        env=environment(),
+    ) as process:
+        os.close(terminal)
+        shown = b"".join(read_to_the_end(reader))
+        assert process.wait(PATIENCE) == 0
+
+    steps = 2 * 2  # rounds and numbers of clients
+    places = [shown.index(b"\rmeasuring %d of %d" % (i + 1, steps)) for i in range(steps)]
+    assert places == sorted(places)
+    assert shown.endswith(b"\r\x1b[K")
+
+
+def read_to_the_end(reader: int) -> Iterator[bytes]:
+    """What a terminal is sent, until nobody has it open any more."""
+    with contextlib.suppress(OSError), open(reader, "rb", buffering=0) as stream:
+        while piece := stream.read(4096):
+            yield piece
 
 
 def test_measures_a_server_of_its_own() -> None:

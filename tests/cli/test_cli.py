@@ -37,6 +37,18 @@ def test_help_says_what_there_is() -> None:
     assert "info" in result.stdout
 
 
+def test_help_is_there_at_once() -> None:
+    """Within 30 ms; asserted at ten times that, and of the best of some, for busy machines."""
+    times = []
+    for _ in range(5):
+        begin = time.monotonic()
+        run("--help")
+        times.append(time.monotonic() - begin)
+
+    print(f"unisono --help: {min(times) * 1000:.1f} ms")
+    assert min(times) < 0.3
+
+
 def test_version_is_that_of_the_tree() -> None:
     expected = (ROOT / "VERSION").read_text().strip()
 
@@ -118,6 +130,16 @@ def test_every_verb_has_help_with_an_example(verb: str) -> None:
     assert result.returncode == 0
     assert "Example:" in result.stdout
     assert f"unisono store {verb}" in result.stdout
+
+
+def test_info_says_what_the_build_is() -> None:
+    document = json.loads(run("info", "--json").stdout)
+    shown = run("info").stdout
+
+    for name in ("source", "compiler", "assertions", "vectors", "transports", "backends"):
+        assert f"    {name} " in shown
+        assert document[name] in shown
+    assert "unisono" in document["backends"]
 
 
 def test_info_lists_every_variable_with_its_meaning() -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -30,11 +31,12 @@ from tests.cli.program import (
 
 pytestmark = NEEDS_PROGRAM
 
+IMPORTS = 200.0  # seconds, for ranks that import torch all at once
 QUICK = ("-b", "64", "-e", "4K", "-f", "64", "-n", "5", "--rounds", "1")
 
 
-def bench(*arguments: str, **env: str) -> dict[str, Any]:
-    done = run_for(4 * PATIENCE, "bench", *arguments, *QUICK, "--json", **env)
+def bench(*arguments: str, patience: float = 4 * PATIENCE, **env: str) -> dict[str, Any]:
+    done = run_for(patience, "bench", *arguments, *QUICK, "--json", **env)
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
     return document
@@ -81,6 +83,19 @@ def test_checks_what_every_reduction_makes(reduction: str) -> None:
         assert (row["redop"], row["wrong"]) == (reduction, 0)
 
 
+@pytest.mark.parametrize("op", ["reduce", "broadcast", "gather", "scatter"])
+def test_another_rank_may_be_the_root(op: str) -> None:
+    assert not any(row["wrong"] for row in bench(op, "-r", "2", "--procs", "3")["rows"])
+
+
+def test_takes_the_algorithms_and_the_transport_that_are_named() -> None:
+    document = bench("--algo", "allreduce=tcp/ring", "--transport", "tcp", "--no-pin")
+
+    assert document["environment"]["algo"] == "allreduce=tcp/ring"
+    assert document["environment"]["transport"] == "tcp"
+    assert not any(row["wrong"] for row in document["rows"])
+
+
 def test_prints_a_table_for_people() -> None:
     done = run("bench", *QUICK)
 
@@ -116,7 +131,10 @@ def test_who_is_not_there_is_named_with_a_remedy(tmp_path: Path) -> None:
     alone = tmp_path / "unisono"  # as where only the program is installed
     shutil.copy(PROGRAM, alone)
     done = subprocess.run(
-        [alone, "bench", *QUICK, "--json", "--compare", "mpi,gloo"],
+        [
+            *(alone, "bench", *QUICK, "--json", "--compare", "mpi,gloo,torch+gloo"),
+            *("--python", tmp_path / "python"),
+        ],
         capture_output=True,
         text=True,
         timeout=2 * PATIENCE,
@@ -126,8 +144,10 @@ def test_who_is_not_there_is_named_with_a_remedy(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
-    assert set(document["missing"]) == {"mpi:openmpi", "mpi:mpich", "gloo"}
-    assert all("scripts/setup.sh peers" in why for why in document["missing"].values())
+    missing = document["missing"]
+    assert "--python" in missing.pop("torch+gloo")
+    assert set(missing) == {"mpi:openmpi", "mpi:mpich", "gloo"}
+    assert all("scripts/setup.sh peers" in why for why in missing.values())
     assert {row["peer"] for row in document["rows"]} == {"unisono"}
 
 
@@ -141,6 +161,29 @@ def test_measures_others_in_turns() -> None:
     rows = [row for row in document["rows"] if row["peer"] == "gloo"]
     assert len(rows) == 2
     assert all(row["ratio"] > 0 and row["wrong"] == 0 for row in rows)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("all",),
+        ("all", "--procs", "3", "-r", "1", "-o", "prod", "-d", "half"),
+        ("reduce", "-o", "avg"),
+        ("--back-to-back",),
+    ],
+)
+def test_measures_torch_from_python_in_the_same_rounds(arguments: tuple[str, ...]) -> None:
+    pytest.importorskip("torch")
+    compared = ("--compare", "torch+gloo", "--python", sys.executable)
+    document = bench(*arguments, *compared, patience=IMPORTS)
+
+    assert document["missing"] == {}
+    assert document["environment"]["version of torch+gloo"].startswith("torch 2.")
+    rows = [row for row in document["rows"] if row["peer"] == "torch+gloo"]
+    ours = [row for row in document["rows"] if row["peer"] == "unisono"]
+    assert [(row["op"], row["size"]) for row in rows] == [(row["op"], row["size"]) for row in ours]
+    assert all(row["ratio"] > 0 and row["wrong"] == 0 for row in rows)
+    assert all(row.keys() - {"ratio_range"} == ours[0].keys() for row in rows)
 
 
 def test_draws_a_picture_and_keeps_the_document(tmp_path: Path) -> None:
@@ -195,10 +238,10 @@ def test_says_at_once_that_a_file_cannot_be_written(tmp_path: Path, option: str)
 
 
 @contextmanager
-def measuring() -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
+def measuring(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
     """A bench that would take long, and its ranks, once it measures."""
     with subprocess.Popen(
-        [PROGRAM, "bench", "-b", "1K", "-e", "64K", "--rounds", "1000"],
+        [PROGRAM, "bench", "-b", "1K", "-e", "64K", "--rounds", "1000", *arguments],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -236,6 +279,16 @@ def test_names_a_library_that_loses_a_rank() -> None:
     assert "[PEER_DEAD]" in complaint
 
 
+def test_a_library_that_does_not_finish_in_time_is_given_up() -> None:
+    with measuring("-T", "1") as (process, ranks):
+        os.kill(ranks[1], signal.SIGSTOP)
+        _, complaint = process.communicate(timeout=PATIENCE)
+
+    assert process.returncode == 4
+    assert "unisono does not finish" in complaint
+    assert "[TIMEOUT]" in complaint
+
+
 def test_refuses_more_memory_than_there_is() -> None:
     done = run("bench", "--procs", "128", "-e", "1G")
 
@@ -255,6 +308,10 @@ def test_refuses_more_memory_than_there_is() -> None:
         (("-o", "xor"), "xor"),
         (("-o", "avg", "-d", "int32"), "average of integers"),
         (("-c", "2"), "2"),
+        (("-r", "2"), "has no rank 2"),
+        (("-T", "0"), "0"),
+        (("--algo", "allreduce=magic"), "names no algorithm"),
+        (("--transport", "pigeon"), "pigeon"),
         (("--procs", "1"), "1"),
         (("--compare", "nobody"), "nobody"),
         (("--fail-over", "much"), "much"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -14,15 +16,16 @@ from typing import Any
 
 import pytest
 
+from tests.cli.netlab import two_hosts
 from tests.cli.program import NEEDS_PROGRAM, PATIENCE, PROGRAM, ROOT, environment, run
 
 pytestmark = NEEDS_PROGRAM
 
 VERSION = (ROOT / "VERSION").read_text().strip()
 CHECKS = (
-    "version, processor, cores, cpu limit, memory, shared memory, /dev/shm, locked memory, pulling,"
-    " huge pages, open files, processes, loopback, interfaces, host name, ports, variables, python,"
-    " others"
+    "version, processor, vectors, cores, memory nodes, cpu limit, threads, memory, shared memory,"
+    " /dev/shm, locked memory, pulling, pidfd, huge pages, open files, processes, loopback,"
+    " interfaces, ipv6, proxies, host name, ports, variables, python, others"
 ).split(", ")
 NEEDS_NAMESPACES = pytest.mark.skipif(
     shutil.which("unshare") is None or os.geteuid() != 0, reason="namespaces need root"
@@ -69,6 +72,96 @@ def machine(tmp_path: Path) -> Callable[[dict[str, str]], Path]:
         return tmp_path / "machine"
 
     return make
+
+
+def test_a_host_that_lets_tcp_through_is_well_whether_or_not_somebody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+        _, found = examined("--hosts", "localhost,127.0.0.2", "--port", port)
+
+    assert list(found) == [*CHECKS, "host localhost", "host 127.0.0.2"]
+    assert (found["host localhost"]["state"], found["host 127.0.0.2"]["state"]) == ("ok", "ok")
+    assert f"listens at port {port}" in found["host localhost"]["what"]
+    assert "where nobody listens" in found["host 127.0.0.2"]["what"]
+
+
+def test_a_host_that_has_no_address_fails_with_a_remedy() -> None:
+    code, found = examined("--hosts", "no-such-host.invalid")
+
+    assert code == 1
+    assert found["host no-such-host.invalid"]["state"] == "fail"
+    assert "/etc/hosts" in found["host no-such-host.invalid"]["remedy"]
+
+
+@NEEDS_NAMESPACES
+def test_a_host_to_which_no_way_leads_fails() -> None:
+    code, found = examined("--hosts", "192.0.2.1", around=("unshare", "--net"))
+
+    assert code == 1
+    assert "no way leads to 192.0.2.1" in found["host 192.0.2.1"]["what"]
+
+
+def test_a_host_that_is_silent_fails_and_its_neighbour_does_not() -> None:
+    with two_hosts() as (first, second):
+        silent = "10.77.0.9"
+        code, found = examined("--hosts", f"{second.address},{silent}", around=first.enter)
+
+    assert code == 1
+    assert found[f"host {second.address}"]["state"] == "ok"
+    assert f"from {first.address}" in found[f"host {second.address}"]["what"]
+    assert "does not let TCP through" in found[f"host {silent}"]["what"]
+    assert "firewall" in found[f"host {silent}"]["remedy"]
+
+
+def job_of(ranks: int, *command: str, **env: str) -> dict[str, str]:
+    """What rank 0 of a job says of all; nobody else prints anything."""
+    done = run("run", "-n", str(ranks), "--prefix", "none", *command, **env)
+    document = json.loads(done.stdout)
+    (job,) = [each for each in document["checks"] if each["check"] == "job"]
+    return {name: str(value) for name, value in job.items()}
+
+
+def test_the_ranks_of_a_job_are_asked_and_one_tells() -> None:
+    job = job_of(3, "--no-python", str(PROGRAM), "doctor", "--net", "--json")
+
+    assert job["state"] == "ok"
+    assert job["what"].startswith(f"3 ranks on {socket.gethostname()} reach each other")
+
+
+SKEW = """
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t id, struct timespec* now) {
+  const long result = syscall(SYS_clock_gettime, id, now);
+  now->tv_sec += id == CLOCK_REALTIME ? 1000 : 0;
+  return (int)result;
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_a_clock_that_is_wrong_is_named(tmp_path: Path) -> None:
+    (tmp_path / "skew.c").write_text(SKEW)
+    library = tmp_path / "skew.so"
+    command = ["cc", "-shared", "-fPIC", "-o", str(library), str(tmp_path / "skew.c")]
+    subprocess.run(command, timeout=PATIENCE, check=True)
+    script = f'[ "$RANK" = 0 ] || export LD_PRELOAD={library}; exec {PROGRAM} doctor --net --json'
+    job = job_of(2, "sh", "-c", script)
+
+    assert job["state"] == "warn"
+    ahead = re.search(r"the clock of (\S+) is (\d+) s ahead of that of", job["what"])
+    assert ahead and ahead[1] == socket.gethostname()
+    assert 990 <= int(ahead[2]) <= 1010
+    assert "NTP" in job["remedy"]
+
+
+def test_a_world_of_one_has_nobody_to_ask() -> None:
+    _, found = examined("--net")
+
+    assert found["job"]["state"] == "warn"
+    assert "srun" in found["job"]["remedy"]
 
 
 def test_looks_at_everything_and_says_what_to_do_where_it_is_not_well() -> None:
@@ -259,3 +352,16 @@ def test_finds_that_nobody_knows_the_name_of_the_host() -> None:
     assert found["host name"]["state"] == "warn"
     assert "nobody-knows.invalid" in found["host name"]["what"]
     assert "/etc/hosts" in found["host name"]["remedy"]
+
+
+def test_more_threads_than_cores_are_noticed() -> None:
+    _, found = examined(OMP_NUM_THREADS="100000")
+    assert found["threads"]["state"] == "warn"
+    assert "OMP_NUM_THREADS=100000" in found["threads"]["what"]
+    assert examined(OMP_NUM_THREADS="1")[1]["threads"]["state"] == "ok"
+
+
+def test_a_proxy_is_said_to_be_of_no_use() -> None:
+    _, found = examined(https_proxy="http://10.0.0.1:3128")
+
+    assert found["proxies"]["what"].startswith("https_proxy: not used")

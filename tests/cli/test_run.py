@@ -220,7 +220,7 @@ def test_a_flood_does_not_fill_our_memory() -> None:
     [
         (("-n", "0", "true"), 2, "-n 0 is no number of ranks"),
         (("-n", "-1", "true"), 2, "-n -1 is no number of ranks"),
-        (("-n", "gpu", "true"), 2, "-n gpu is no number of ranks"),
+        (("-n", "tpu", "true"), 2, "-n tpu is no number of ranks"),
         ((), 2, "no program was given"),
         (("",), 2, "no program was given"),
         (("no-such-program",), 2, "there is no program 'no-such-program'"),
@@ -301,4 +301,7 @@ def test_two_nodes_meet_at_the_address_of_the_first() -> None:
 
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + err
     seen = sorted((first.stdout + out).splitlines())
-    assert seen == [f"[{rank}] rank {rank} of 4: the ranks add up to 6" for rank in range(4)]
+    assert seen == [
+        f"{socket.gethostname()}:{rank}: rank {rank} of 4: the ranks add up to 6"
+        for rank in range(4)
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,7 +69,8 @@ def test_ranks_of_two_hosts_with_a_secret_find_each_other(
     hosts: tuple[Host, Host], secret: dict[str, str]
 ) -> None:
     assert run_on_both(hosts, PATIENCE, "-n", "2", str(HELLO), **secret) == [
-        f"[{rank}] rank {rank} of 4: the ranks add up to 6" for rank in range(4)
+        f"{socket.gethostname()}:{rank}: rank {rank} of 4: the ranks add up to 6"
+        for rank in range(4)
     ]
 
 
@@ -115,7 +117,7 @@ def test_a_node_whose_secret_is_another_is_told(
             hosts[1].enter, "run", *place(hosts, 1), *script, UNISONO_AUTH_SECRET_FILE=other
         )
 
-    assert_one_line(done, 3)
+    assert_one_line(done, 6)
     assert "[AUTH_FAILED]" in done.stderr
 
 
@@ -134,4 +136,4 @@ def test_ranks_of_torch_on_two_hosts_meet(
         **secret,
     )
 
-    assert lines == ["[0] sum 3", "[1] sum 3"]
+    assert lines == [f"{socket.gethostname()}:{rank}: sum 3" for rank in range(2)]

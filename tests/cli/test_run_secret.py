@@ -59,7 +59,7 @@ def test_who_has_another_secret_is_refused(tmp_path: Path) -> None:
         for endpoint in (rank["UNISONO_STORE"], master(rank)):
             refused = run("store", "get", "k", "-e", endpoint, "--secret-file", wrong)
 
-            assert_one_line(refused, 3)
+            assert_one_line(refused, 6)
             assert "[AUTH_FAILED]" in refused.stderr
 
 
@@ -95,6 +95,28 @@ def test_one_node_is_served_on_loopback_whatever_its_name() -> None:
     with job("--master-addr", "192.0.2.1", "--master-port", "0") as rank:
         assert rank["MASTER_ADDR"] == "127.0.0.1"
         assert rank["UNISONO_STORE"].startswith("tcp://127.0.0.1:")
+
+
+def listening_at(process: int) -> list[str]:
+    """The addresses, as the kernel writes them."""
+    mine = {str(link.readlink()) for link in Path(f"/proc/{process}/fd").iterdir()}
+    rows = [
+        row.split()
+        for table in ("tcp", "tcp6")
+        for row in Path(f"/proc/{process}/net/{table}").read_text().splitlines()[1:]
+    ]
+    return [row[1].split(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in mine]
+
+
+def test_the_launcher_listens_on_no_address_but_loopback() -> None:
+    with launched("--prefix", "none", "-n", "2", *SHOW) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+
+        there = listening_at(process.pid)
+
+        assert there
+        assert set(there) <= {"0100007F", "00000000000000000000000001000000"}
 
 
 def test_a_secret_of_the_users_is_taken(tmp_path: Path) -> None:

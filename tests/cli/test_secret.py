@@ -40,7 +40,7 @@ def test_those_with_another_or_none_do_not(secret: str, tmp_path: Path) -> None:
         place = ("-e", json.loads(line)["endpoint"])
 
         refused = run("store", "get", "k", *place, "--secret-file", other)
-        assert_one_line(refused, 3)
+        assert_one_line(refused, 6)
         assert "[AUTH_FAILED]" in refused.stderr
         assert "another secret" in refused.stderr
 
@@ -63,7 +63,7 @@ def test_a_server_without_a_secret_is_not_for_those_who_have_one(secret: str) ->
         place = ("-e", json.loads(line)["endpoint"])
 
         refused = run("store", "ping", *place, "--timeout", "60", "--secret-file", secret)
-        assert_one_line(refused, 3)
+        assert_one_line(refused, 6)
         assert "has no secret while this process has one" in refused.stderr
 
 

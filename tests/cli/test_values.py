@@ -45,6 +45,33 @@ def test_a_key_that_is_not_set_is_told_and_1(any_store: Client) -> None:
     assert_one_line(any_store.run("del", "k"), 1)
 
 
+@pytest.mark.parametrize("key", ["[a,b]", "[]", "[a]", "[a", "[a]\x1f", "a]", "%%", "{}", "a,b"])
+def test_a_key_is_one_word_whatever_is_in_it(store: Client, key: str) -> None:
+    for other in ("a", "b"):
+        store.run("set", other, "stays")
+    assert store.out("set", key, key) == ""
+
+    assert store.out("wait", key, "a") == ""
+    assert store.out("get", key) == store.out("cas", key, key, key)
+    assert store.out("del", "a", key) == ""
+
+    assert store.out("keys") == "b\n"
+
+
+def test_to_wait_for_a_word_in_brackets_is_not_to_wait_for_a_list(store: Client) -> None:
+    for key in ("a", "b"):
+        store.run("set", key, "there")
+
+    assert_one_line(store.run("wait", "[a,b]", "--timeout", "1"), 4)
+
+
+def test_a_word_in_brackets_that_nobody_knows_is_shown_as_it_was_typed() -> None:
+    refused = run("[store]")
+
+    assert_one_line(refused, 2)
+    assert "'[store]' is not known" in refused.stderr
+
+
 def test_a_queue_is_told_from_a_key_that_is_not_set(store: Client) -> None:
     push(store.endpoint, "q")
     queue = store.run("get", "q")
@@ -89,7 +116,7 @@ def test_a_long_key_is_shown_without_its_middle(any_store: Client) -> None:
     key = "begin" + "ä" * 2000 + "end"
     any_store.run("set", "other", "x")
     missing = any_store.run("get", key)
-    late = any_store.run("wait", key, "--timeout", "0.05")
+    late = any_store.run("wait", key, "--timeout", "0.5")
     any_store.run("set", key, "no number")
     refused = any_store.run("add", key, "1")
 

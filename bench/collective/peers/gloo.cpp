@@ -64,20 +64,20 @@ class GlooRank final : public unisono::bench::Contestant {
       gloo::allreduce(options);
     });
   }
-  void reduce(void* data, std::size_t count) override {
+  void reduce(void* data, std::size_t count, int root) override {
     typed([&](auto zero) {
       gloo::ReduceOptions options(context_);
       options.setOutput(as(data, zero), count);
       options.setReduceFunction(functionFor(zero));
-      options.setRoot(0);
+      options.setRoot(root);
       gloo::reduce(options);
     });
   }
-  void broadcast(void* data, std::size_t count) override {
+  void broadcast(void* data, std::size_t count, int root) override {
     typed([&](auto zero) {
       gloo::BroadcastOptions options(context_);
       options.setOutput(as(data, zero), count);
-      options.setRoot(0);
+      options.setRoot(root);
       gloo::broadcast(options);
     });
   }
@@ -89,21 +89,21 @@ class GlooRank final : public unisono::bench::Contestant {
       gloo::allgather(options);
     });
   }
-  void gather(const void* mine, void* all, std::size_t count) override {
+  void gather(const void* mine, void* all, std::size_t count, int root) override {
     typed([&](auto zero) {
       gloo::GatherOptions options(context_);
       options.setInput(as(mine, zero), count);
-      if (rank() == 0) {
+      if (rank() == root) {
         options.setOutput(as(all, zero), count * ranks());
       }
-      options.setRoot(0);
+      options.setRoot(root);
       gloo::gather(options);
     });
   }
-  void scatter(const void* all, void* part, std::size_t count) override {
+  void scatter(const void* all, void* part, std::size_t count, int root) override {
     typed([&](auto zero) {
       gloo::ScatterOptions options(context_);
-      if (rank() == 0) {
+      if (rank() == root) {
         std::vector<decltype(zero)*> parts;
         for (std::size_t i = 0; i < ranks(); ++i) {
           parts.push_back(as(all, zero) + i * count);
@@ -111,7 +111,7 @@ class GlooRank final : public unisono::bench::Contestant {
         options.setInputs(parts, count);
       }
       options.setOutput(as(part, zero), count);
-      options.setRoot(0);
+      options.setRoot(root);
       gloo::scatter(options);
     });
   }

@@ -64,21 +64,21 @@ class MpiRank final : public unisono::bench::Contestant {
   void allReduce(void* data, std::size_t count) override {
     MPI_Allreduce(MPI_IN_PLACE, data, length(count), type_, op_, MPI_COMM_WORLD);
   }
-  void reduce(void* data, std::size_t count) override {
-    MPI_Reduce(rank_ == 0 ? MPI_IN_PLACE : data, rank_ == 0 ? data : nullptr, length(count), type_,
-               op_, 0, MPI_COMM_WORLD);
+  void reduce(void* data, std::size_t count, int root) override {
+    MPI_Reduce(rank_ == root ? MPI_IN_PLACE : data, rank_ == root ? data : nullptr, length(count),
+               type_, op_, root, MPI_COMM_WORLD);
   }
-  void broadcast(void* data, std::size_t count) override {
-    MPI_Bcast(data, length(count), type_, 0, MPI_COMM_WORLD);
+  void broadcast(void* data, std::size_t count, int root) override {
+    MPI_Bcast(data, length(count), type_, root, MPI_COMM_WORLD);
   }
   void allGather(const void* mine, void* all, std::size_t count) override {
     MPI_Allgather(mine, length(count), type_, all, length(count), type_, MPI_COMM_WORLD);
   }
-  void gather(const void* mine, void* all, std::size_t count) override {
-    MPI_Gather(mine, length(count), type_, all, length(count), type_, 0, MPI_COMM_WORLD);
+  void gather(const void* mine, void* all, std::size_t count, int root) override {
+    MPI_Gather(mine, length(count), type_, all, length(count), type_, root, MPI_COMM_WORLD);
   }
-  void scatter(const void* all, void* part, std::size_t count) override {
-    MPI_Scatter(all, length(count), type_, part, length(count), type_, 0, MPI_COMM_WORLD);
+  void scatter(const void* all, void* part, std::size_t count, int root) override {
+    MPI_Scatter(all, length(count), type_, part, length(count), type_, root, MPI_COMM_WORLD);
   }
   void reduceScatter(const void* all, void* part, std::size_t count) override {
     MPI_Reduce_scatter_block(all, part, length(count), type_, op_, MPI_COMM_WORLD);

@@ -61,21 +61,24 @@ class UnisonoRank final : public Contestant {
   void allReduce(void* data, std::size_t count) override {
     with(data, count, [this](const auto& values) { world_.allReduce(values, how_); });
   }
-  void reduce(void* data, std::size_t count) override {
-    with(data, count, [this](const auto& values) { world_.reduce(values, how_); });
+  void reduce(void* data, std::size_t count, int root) override {
+    with(data, count,
+         [&](const auto& values) { world_.reduce(values, {.op = how_.op, .root = root}); });
   }
-  void broadcast(void* data, std::size_t count) override {
-    with(data, count, [this](const auto& values) { world_.broadcast(values); });
+  void broadcast(void* data, std::size_t count, int root) override {
+    with(data, count, [&](const auto& values) { world_.broadcast(values, {.root = root}); });
   }
   void allGather(const void* mine, void* all, std::size_t count) override {
     with(mine, count, all, count * ranks(),
          [this](const auto& in, const auto& out) { world_.allGather(in, out); });
   }
-  void gather(const void* mine, void* all, std::size_t count) override {
-    with(mine, count, [&](const auto& in) { world_.gather(in, parts(all, count)); });
+  void gather(const void* mine, void* all, std::size_t count, int root) override {
+    with(mine, count,
+         [&](const auto& in) { world_.gather(in, parts(all, count, root), {.root = root}); });
   }
-  void scatter(const void* all, void* part, std::size_t count) override {
-    with(part, count, [&](const auto& out) { world_.scatter(parts(all, count), out); });
+  void scatter(const void* all, void* part, std::size_t count, int root) override {
+    with(part, count,
+         [&](const auto& out) { world_.scatter(parts(all, count, root), out, {.root = root}); });
   }
   void reduceScatter(const void* all, void* part, std::size_t count) override {
     with(all, count * ranks(), part, count,
@@ -121,9 +124,9 @@ class UnisonoRank final : public Contestant {
                             : call(tensor(in, inCount), tensor(out, outCount));
   }
   /// Of the root; the others have none.
-  std::vector<Tensor> parts(const void* all, std::size_t count) const {
+  std::vector<Tensor> parts(const void* all, std::size_t count, int root) const {
     std::vector<Tensor> list;
-    for (std::size_t i = 0; rank() == 0 && i < ranks(); ++i) {
+    for (std::size_t i = 0; rank() == root && i < ranks(); ++i) {
       list.push_back(
           tensor(static_cast<const std::byte*>(all) + i * count * elementSize(type_), count));
     }
