@@ -21,25 +21,31 @@ Array = NDArray[np.float64]
 
 EXAMPLES, BATCH, HIDDEN = 4096, 256, 32
 RATE, MOMENTUM = 0.05, 0.9
-SHAPES = ((2, HIDDEN), (HIDDEN,), (HIDDEN, 1), (1,))
-SIZES = [int(np.prod(shape)) for shape in SHAPES]
+SHAPES = {
+    "first.weights": (2, HIDDEN),
+    "first.bias": (HIDDEN,),
+    "second.weights": (HIDDEN, 1),
+    "second.bias": (1,),
+}
 
 
-def layers(flat: Array) -> list[Array]:
-    """Views of one vector, so that all gradients travel in one operation."""
-    parts = np.split(flat, np.cumsum(SIZES)[:-1])
-    return [part.reshape(shape) for part, shape in zip(parts, SHAPES, strict=True)]
-
-
-def backward(weights: Array, inputs: Array, wanted: Array, gradient: Array) -> float:
-    """Writes the gradient of the sum of squared errors, and returns that sum."""
-    w1, b1, w2, b2 = layers(weights)
-    hidden = np.tanh(inputs @ w1 + b1)
-    error = hidden @ w2 + b2 - wanted
-    inner = 2 * error @ w2.T * (1 - hidden**2)
-    parts = (inputs.T @ inner, inner.sum(axis=0), 2 * hidden.T @ error, 2 * error.sum(axis=0))
-    for place, part in zip(layers(gradient), parts, strict=True):
-        place[...] = part
+def backward(
+    model: unisono.DataParallel,
+    params: dict[str, Array],
+    inputs: Array,
+    wanted: Array,
+    share: float,
+) -> float:
+    """Hands over the gradients of a layer as soon as they are there, the last layer first: they are
+    averaged while those of the layer before are computed. Returns the sum of squared errors."""
+    hidden = np.tanh(inputs @ params["first.weights"] + params["first.bias"])
+    error = hidden @ params["second.weights"] + params["second.bias"] - wanted
+    slope = 2 * error / share
+    model.ready("second.bias", slope.sum(axis=0))
+    model.ready("second.weights", hidden.T @ slope)
+    inner = slope @ params["second.weights"].T * (1 - hidden**2)
+    model.ready("first.bias", inner.sum(axis=0))
+    model.ready("first.weights", inputs.T @ inner)
     return float(np.sum(error**2))
 
 
@@ -48,23 +54,22 @@ def train(world: unisono.Group, epochs: int) -> list[float]:
     random = np.random.default_rng(seed=1)  # the same on all ranks
     inputs = random.uniform(-1, 1, (EXAMPLES, 2))
     wanted = np.sin(3 * inputs[:, :1]) * np.cos(2 * inputs[:, 1:])
-    weights = random.normal(0, 0.3, sum(SIZES))
-    speed = np.zeros_like(weights)
-    # The last element is the loss. What the group allocates is reduced where it is.
-    shared = world.allocate(weights.size + 1, "float64")
+    params = {name: random.normal(0, 0.3, shape) for name, shape in SHAPES.items()}
+    speed = {name: np.zeros_like(values) for name, values in params.items()}
+    model = unisono.DataParallel(params, world)
     history = []
     for epoch in range(epochs):
-        losses = []
+        loss = np.zeros(1)
         for batch in np.split(random.permutation(EXAMPLES), EXAMPLES // BATCH):
             mine = batch[world.rank :: world.size]
-            shared[-1] = backward(weights, inputs[mine], wanted[mine], shared[:-1])
-            world.all_reduce(shared)
-            # The mean over the batch: right even if the ranks' shares are not equally large.
-            gradient = shared[:-1] / BATCH
-            speed = MOMENTUM * speed - RATE * gradient
-            weights += speed
-            losses.append(shared[-1] / BATCH)
-        history.append(float(np.mean(losses)))
+            with model.step():
+                # The average is that of the batch even if the ranks' shares are not equally large.
+                loss += backward(model, params, inputs[mine], wanted[mine], BATCH / world.size)
+            for name, values in params.items():
+                speed[name] = MOMENTUM * speed[name] - RATE * model.grad(name)
+                values += speed[name]
+        world.all_reduce(loss)
+        history.append(float(loss[0]) / EXAMPLES)
         if world.rank == 0:
             show(epoch + 1, epochs, history[-1])
     return history

@@ -161,6 +161,7 @@ def main() -> None:
         title = f"{options.parallel} on {dist.get_world_size()} ranks over {options.backend}"
         draw(losses, f"Loss: {title}", options.plot)
         print(f"{title}: loss {losses[0]:.4f} -> {losses[-1]:.4f}, weights {weights}")
+    del model  # before the group: a group of gloo that goes with DDP may never end
     dist.destroy_process_group()
 
 

@@ -163,6 +163,20 @@ std::optional<DType> typeByName(nb::handle array) {
   return nb::str("float8_e5m2").equal(name) ? std::optional(DType::FLOAT8_E5M2) : std::nullopt;
 }
 
+/// The way back; null for types that NumPy has itself.
+const char* nameElsewhere(DType type) {
+  switch (type) {
+    case DType::BFLOAT16:
+      return "bfloat16";
+    case DType::FLOAT8_E4M3:
+      return "float8_e4m3fn";
+    case DType::FLOAT8_E5M2:
+      return "float8_e5m2";
+    default:
+      return nullptr;
+  }
+}
+
 /// NumPy has types that it cannot describe in a buffer, such as datetime64. Of those that tensors
 /// may have, as the package ml_dtypes adds them, the same memory is taken as whole numbers.
 Tensor fromUndescribed(nb::handle array, Access access) {
@@ -192,7 +206,8 @@ Tensor fromBuffer(nb::handle array, Access access, std::optional<DType> known) {
     refuseReadOnly();
   }
   const auto part = isComplex(*type) ? elementSize(*type) / 2 : elementSize(*type);
-  if (reinterpret_cast<std::uintptr_t>(view.buf) % part != 0) {
+  // An empty one may begin anywhere, as that of array.array does.
+  if (view.len > 0 && reinterpret_cast<std::uintptr_t>(view.buf) % part != 0) {
     refuse("the array begins between two elements, as fields of records do",
            "give a copy: numpy.ascontiguousarray(array)");
   }
@@ -251,6 +266,29 @@ Tensor fromDlpack(nb::handle array, Access access) {
   return Tensor(data, *type, Dims(sizes), Dims(strides), Device{}, held);
 }
 
+constexpr bool isUnsigned(DType type) noexcept {
+  return type == DType::UINT8 || type == DType::UINT16 || type == DType::UINT32 ||
+         type == DType::UINT64;
+}
+
+/// What NumPy knows elements of `type` by; for those that it does not know, whole numbers as wide.
+nb::dlpack::dtype dlpackOf(DType type) {
+  using Code = nb::dlpack::dtype_code;
+  const auto code = [&] {
+    if (type == DType::BOOL) {
+      return Code::Bool;
+    }
+    if (isComplex(type)) {
+      return Code::Complex;
+    }
+    if (isIntegral(type)) {
+      return isUnsigned(type) ? Code::UInt : Code::Int;
+    }
+    return nameElsewhere(type) == nullptr ? Code::Float : Code::UInt;
+  }();
+  return {static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(8 * elementSize(type)), 1};
+}
+
 }  // namespace
 
 Tensor toTensor(nb::handle array, Access access) {
@@ -261,6 +299,45 @@ Tensor toTensor(nb::handle array, Access access) {
     return fromDlpack(array, access);
   }
   refuseType("array", kWanted, array);
+}
+
+std::vector<Tensor> toTensors(nb::handle arrays, Access access) {
+  std::vector<Tensor> tensors;
+  for (const nb::handle array : nb::borrow<nb::sequence>(arrays)) {
+    tensors.push_back(toTensor(array, access));
+  }
+  return tensors;
+}
+
+nb::object toArray(const Tensor& tensor) {
+  const std::vector<std::size_t> sizes(tensor.sizes().begin(), tensor.sizes().end());
+  const Dims& strides = tensor.strides();
+  auto held = std::make_unique<Tensor>(tensor);
+  const nb::capsule owner(held.release(),
+                          [](void* kept) noexcept { delete static_cast<Tensor*>(kept); });
+  const nb::ndarray<nb::numpy> array(tensor.data(), sizes.size(), sizes.data(), owner,
+                                     strides.empty() ? nullptr : strides.begin(),
+                                     dlpackOf(tensor.dtype()));
+  const char* const name = nameElsewhere(tensor.dtype());
+  if (name == nullptr) {
+    return nb::cast(array);
+  }
+  try {
+    return nb::cast(array).attr("view")(nb::module_::import_("ml_dtypes").attr(name));
+  } catch (const nb::python_error& error) {
+    if (!error.matches(PyExc_ImportError)) {
+      throw;
+    }
+    refuse(str("NumPy has no arrays of ", name), "install the package ml_dtypes, which adds them");
+  }
+}
+
+nb::list toArrays(const std::vector<Tensor>& tensors) {
+  nb::list arrays;
+  for (const Tensor& tensor : tensors) {
+    arrays.append(toArray(tensor));
+  }
+  return arrays;
 }
 
 }  // namespace unisono::python

@@ -7,10 +7,14 @@ namespace unisono::python {
 
 namespace nb = nanobind;
 
+void bindDebug(nb::module_& module);
 void bindStore(nb::module_& module);
-void bindKinds(nb::module_& module);  // after the class they derive from
+void bindKinds(nb::module_& module);    // after the class they derive from
+void bindControl(nb::module_& module);  // after the stores that it takes
 void bindRendezvous(nb::module_& module);
 void bindWork(nb::module_& module);
-void bindGroup(nb::module_& module);  // after Work, which its operations give
+void bindGroup(nb::module_& module);   // after Work, which its operations give
+void bindDdp(nb::module_& module);     // after Group, which it works for
+void bindLogger(nb::module_& module);  // after Reducer, of which it is
 
 }  // namespace unisono::python

@@ -20,39 +20,12 @@
 #include "bindings/bind.hpp"
 #include "bindings/convert.hpp"
 #include "bindings/gil.hpp"
+#include "bindings/group_handle.hpp"
 #include "bindings/store_handle.hpp"
 #include "bindings/work_handle.hpp"
 
 namespace unisono::python {
 namespace {
-
-/// A group, until it is left. Letting go of one ends its threads, which may need the interpreter.
-class GroupHandle {
- public:
-  explicit GroupHandle(Group group) : group_(std::move(group)) {}
-  ~GroupHandle() { leave(); }
-  GroupHandle(const GroupHandle&) = delete;
-  GroupHandle& operator=(const GroupHandle&) = delete;
-
-  /// A copy, so that a call keeps the group that another thread leaves meanwhile.
-  Group get() const {
-    if (!group_) {
-      throw UsageError({.reason = Reason::SHUTDOWN,
-                        .what = "this group has been closed",
-                        .hint = "make a new one by unisono.init()"});
-    }
-    return *group_;
-  }
-
-  void leave() noexcept {
-    if (std::optional<Group> last = std::exchange(group_, std::nullopt)) {
-      withoutLock([&] { last.reset(); });
-    }
-  }
-
- private:
-  std::optional<Group> group_;
-};
 
 OpType operationNamed(std::string_view wanted) {
   for (int i = 0; i < kOpTypeCount; ++i) {
@@ -157,6 +130,24 @@ std::unique_ptr<WorkHandle> submit(const GroupHandle& self, const std::string& o
   return std::make_unique<WorkHandle>(std::move(work), std::move(kept));
 }
 
+/// What is called most, without what only others need: one array in place, until it is done.
+void runInPlace(const GroupHandle& self, OpType type, nb::handle array, nb::handle op,
+                nb::handle root) {
+  const Group group = self.get();
+  const Tensor tensor = toTensor(array, Access::WRITE);  // which goes with the lock held
+  CollectiveArgs args;
+  args.type = type;
+  args.asyncOp = false;
+  if (op) {
+    args.reduceOp = toReduction(op);
+  }
+  if (root) {
+    args.root = toInt(root, "root");
+  }
+  args.outputs = TensorList{tensor};
+  withoutLock([&] { group.processGroup().submit(std::move(args))->wait(); });
+}
+
 std::vector<std::vector<int>> toLists(nb::handle lists) {
   std::vector<std::vector<int>> all;
   for (const nb::handle list : nb::borrow<nb::sequence>(lists)) {
@@ -204,6 +195,45 @@ void bindOperations(nb::class_<GroupHandle>& type) {
           "Waits for all ranks; rank 0 says who has not come.");
 }
 
+/// Ways of their own for what is called most.
+void bindShortcuts(nb::class_<GroupHandle>& type) {
+  type.def(
+          "all_reduce",
+          [](Self self, nb::handle array, nb::handle op) {
+            runInPlace(self, OpType::ALLREDUCE, array, op, {});
+          },
+          nb::arg("array").none(), nb::arg("op").none(),
+          nb::sig("def all_reduce(self, array: object, op: object) -> None"),
+          "As submit(), for an array in place and without a timeout of its own; it waits.")
+      .def(
+          "reduce",
+          [](Self self, nb::handle array, nb::handle root, nb::handle op) {
+            runInPlace(self, OpType::REDUCE, array, op, root);
+          },
+          nb::arg("array").none(), nb::arg("root").none(), nb::arg("op").none(),
+          nb::sig("def reduce(self, array: object, root: int, op: object) -> None"),
+          "As all_reduce().")
+      .def(
+          "broadcast",
+          [](Self self, nb::handle array, nb::handle root) {
+            runInPlace(self, OpType::BROADCAST, array, {}, root);
+          },
+          nb::arg("array").none(), nb::arg("root").none(),
+          nb::sig("def broadcast(self, array: object, root: int) -> None"), "As all_reduce().")
+      .def(
+          "barrier",
+          [](Self self) {
+            const Group group = self.get();
+            withoutLock([&] {
+              CollectiveArgs args;
+              args.type = OpType::BARRIER;
+              args.asyncOp = false;
+              group.processGroup().submit(std::move(args))->wait();
+            });
+          },
+          "As all_reduce(), with no array.");
+}
+
 using Octets = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;
 
 /// Memory of the group's, which goes with the last array that looks at it.
@@ -220,13 +250,15 @@ Octets allocate(const GroupHandle& self, std::int64_t bytes) {
 void bindMaking(nb::class_<GroupHandle>& type) {
   type.def(
           "split",
-          [](Self self, nb::handle color) {
+          [](Self self, nb::handle color, nb::handle name) {
             Group group = self.get();
             const auto wanted =
                 color.is_none() ? std::nullopt : std::optional(toInt(color, "color"));
-            return handleOf(withoutLock([&] { return group.split(wanted); }));
+            const std::string called = Text(TextArg{name}, "name").string();
+            return handleOf(withoutLock([&] { return group.split(wanted, called); }));
           },
-          nb::arg("color").none(), nb::sig("def split(self, color: int | None) -> Group | None"),
+          nb::arg("color").none(), nb::arg("name").none(),
+          nb::sig("def split(self, color: int | None, name: str) -> Group | None"),
           "A group of those who give the same color; None for who gives none.")
       .def(
           "split_group",
@@ -290,6 +322,7 @@ void bindGroup(nb::module_& module) {
           "desc", [](Self self) { return toPython(self.get().processGroup().groupDesc()); },
           "What was said of the group when it was made.");
   bindOperations(type);
+  bindShortcuts(type);
   bindMaking(type);
   module.def(
       "init_group",

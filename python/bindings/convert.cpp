@@ -131,6 +131,14 @@ std::int64_t toWhole(nb::handle object, const char* name, std::int64_t least, st
   return number;
 }
 
+std::vector<std::size_t> toSizes(nb::handle numbers, const char* name) {
+  std::vector<std::size_t> sizes;
+  for (const nb::handle number : nb::borrow<nb::sequence>(numbers)) {
+    sizes.push_back(static_cast<std::size_t>(toWhole(number, name, 0, INT64_MAX)));
+  }
+  return sizes;
+}
+
 bool toFlag(nb::handle object, const char* name) {
   const PyNumberMethods* const numbers = Py_TYPE(object.ptr())->tp_as_number;
   if (!object.is_none() && (numbers == nullptr || numbers->nb_bool == nullptr)) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <nanobind/nanobind.h>
 #include <string>
@@ -53,6 +54,9 @@ std::chrono::milliseconds toDuration(DurationArg argument, const char* name);
 
 /// A whole number from `least` to `most`; TypeError otherwise, as torch does.
 std::int64_t toWhole(nb::handle object, const char* name, std::int64_t least, std::int64_t most);
+
+/// Such numbers from 0 on, of any sequence.
+std::vector<std::size_t> toSizes(nb::handle numbers, const char* name);
 
 /// Anything with a truth value of its own, or None.
 bool toFlag(nb::handle object, const char* name);

@@ -14,9 +14,13 @@ NB_MODULE(_core, module) {
   module.attr("version") = UNISONO_VERSION_STRING;
   python::followInterpreter(module);
   python::translateErrors();
+  python::bindDebug(module);
   python::bindStore(module);
   python::bindKinds(module);
+  python::bindControl(module);
   python::bindRendezvous(module);
   python::bindWork(module);
   python::bindGroup(module);
+  python::bindDdp(module);
+  python::bindLogger(module);
 }

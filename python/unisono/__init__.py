@@ -12,19 +12,74 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # for type checkers only; typing itself takes milliseconds to import
 if TYPE_CHECKING:
-    from unisono import distributed, testing
+    from unisono import distributed, functional, hooks, testing
     from unisono._core import version as __version__
-    from unisono._group import Group, init, premul_sum
+    from unisono._data_parallel import DataParallel
+    from unisono._errors import (
+        AbortedError,
+        DistAuthError,
+        DistBackendError,
+        DistError,
+        DistNetworkError,
+        DistStoreError,
+        DistTimeoutError,
+        MismatchError,
+        NotSupportedError,
+        PeerDeadError,
+        QueueEmptyError,
+        StoreValueError,
+        UsageError,
+    )
+    from unisono._future import Future
+    from unisono._group import Group, init
+    from unisono._operations import P2POp, premul_sum
     from unisono._work import Work
+    from unisono.testing import local_world
 
-__all__ = ["Group", "Work", "__version__", "distributed", "init", "premul_sum", "testing"]
+__all__ = [
+    "AbortedError",
+    "DataParallel",
+    "DistAuthError",
+    "DistBackendError",
+    "DistError",
+    "DistNetworkError",
+    "DistStoreError",
+    "DistTimeoutError",
+    "Future",
+    "Group",
+    "MismatchError",
+    "NotSupportedError",
+    "P2POp",
+    "PeerDeadError",
+    "QueueEmptyError",
+    "StoreValueError",
+    "UsageError",
+    "Work",
+    "__version__",
+    "distributed",
+    "functional",
+    "hooks",
+    "init",
+    "local_world",
+    "premul_sum",
+    "testing",
+]
 
 _HOMES = {
+    "DataParallel": "unisono._data_parallel",
+    "Future": "unisono._future",
     "Group": "unisono._group",
+    "P2POp": "unisono._operations",
     "Work": "unisono._work",
     "init": "unisono._group",
-    "premul_sum": "unisono._group",
+    "local_world": "unisono.testing",
+    "premul_sum": "unisono._operations",
+    **{name: "unisono._errors" for name in __all__ if name.endswith("Error")},
 }
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> object:
@@ -35,7 +90,7 @@ def __getattr__(name: str) -> object:
         from unisono._core import version
 
         return version
-    if name in ("distributed", "testing"):
+    if name in ("distributed", "functional", "hooks", "testing"):
         return importlib.import_module(f"unisono.{name}")
     if name in _HOMES:
         found: object = getattr(importlib.import_module(_HOMES[name]), name)

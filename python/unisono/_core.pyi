@@ -3,10 +3,18 @@
 
 from collections.abc import Callable, Iterable, Sequence
 import datetime
-from typing import overload
+import enum
+from typing import Any, overload
 
 
 version: str = '0.1.0'
+
+def debug_level() -> int:
+    """The debug level: 0 is OFF, 1 INFO, 2 DETAIL."""
+
+def set_debug_level(level: int) -> None: ...
+
+def set_debug_level_from_env() -> None: ...
 
 class Store:
     """
@@ -136,6 +144,47 @@ class PrefixStore(Store):
     def underlying_store(self) -> Store:
         """The store that is wrapped, which may be a PrefixStore itself."""
 
+class ControlCollectives:
+    """
+    A few bytes from each rank, by calls that wait and say who has not come. Every call needs a key that was not used before, the same on all ranks.
+    """
+
+    def barrier(self, key: str | bytes | bytearray, timeout: datetime.timedelta | float = ..., block: bool = True) -> None:
+        """
+        Waits until all ranks have come; without `block` only tells them of this one.
+        """
+
+    def all_sum(self, key: str | bytes | bytearray, data: int, timeout: datetime.timedelta | float = ...) -> int:
+        """The sum of the numbers of all ranks."""
+
+    def all_gather(self, key: str | bytes | bytearray, data: str | bytes | bytearray, timeout: datetime.timedelta | float = ...) -> list[bytes]:
+        """What each rank gives, by rank, for all of them."""
+
+    def broadcast_send(self, key: str | bytes | bytearray, data: str | bytes | bytearray, timeout: datetime.timedelta | float = ...) -> None:
+        """Sends `data` to all other ranks, which call broadcast_recv."""
+
+    def broadcast_recv(self, key: str | bytes | bytearray, timeout: datetime.timedelta | float = ...) -> bytes:
+        """What the rank that called broadcast_send has sent."""
+
+    def gather_send(self, key: str | bytes | bytearray, data: str | bytes | bytearray, timeout: datetime.timedelta | float = ...) -> None:
+        """Sends `data` to the rank that calls gather_recv."""
+
+    def gather_recv(self, key: str | bytes | bytearray, data: str | bytes | bytearray, timeout: datetime.timedelta | float = ...) -> list[bytes]:
+        """
+        What all other ranks have sent, by rank, and `data` at this one's place.
+        """
+
+    def scatter_send(self, key: str | bytes | bytearray, data: Iterable[str | bytes | bytearray], timeout: datetime.timedelta | float = ...) -> bytes:
+        """Sends each rank its part of `data`, and returns this one's own."""
+
+    def scatter_recv(self, key: str | bytes | bytearray, timeout: datetime.timedelta | float = ...) -> bytes:
+        """This rank's part of what the one that called scatter_send has sent."""
+
+class StoreCollectives(ControlCollectives):
+    """Control collectives by way of a store."""
+
+    def __init__(self, store: Store, rank: int, world_size: int) -> None: ...
+
 def meet(url: str, rank: int | None, world_size: int | None, timeout: datetime.timedelta | float | None) -> tuple[Store, int, int]:
     """
     Meets the other ranks at `url`; returns the store, the rank and the world size.
@@ -189,7 +238,21 @@ class Group:
     def monitored_barrier(self, milliseconds: int, wait_all_ranks: bool) -> None:
         """Waits for all ranks; rank 0 says who has not come."""
 
-    def split(self, color: int | None) -> Group | None:
+    def all_reduce(self, array: object, op: object) -> None:
+        """
+        As submit(), for an array in place and without a timeout of its own; it waits.
+        """
+
+    def reduce(self, array: object, root: int, op: object) -> None:
+        """As all_reduce()."""
+
+    def broadcast(self, array: object, root: int) -> None:
+        """As all_reduce()."""
+
+    def barrier(self) -> None:
+        """As all_reduce(), with no array."""
+
+    def split(self, color: int | None, name: str) -> Group | None:
         """A group of those who give the same color; None for who gives none."""
 
     def split_group(self, lists: Sequence[list[int]], milliseconds: int, desc: str, sort_ranks: bool) -> Group | None:
@@ -216,3 +279,198 @@ def init_group(url: str | None, store: Store | None, rank: int | None, size: int
     """
     Meets the other ranks at `url` or `store`; what is None the launcher says.
     """
+
+def compute_bucket_assignment_by_size(arrays: Sequence[object], limits: Sequence[int], expect_sparse: Sequence[bool], indices: Sequence[int]) -> tuple[list[list[int]], list[int]]:
+    """Which arrays travel together, and where each bucket was closed."""
+
+def broadcast_coalesced(group: Group, arrays: Sequence[object], bytes: int, root: int) -> None:
+    """The arrays of rank `root` become those of all, some `bytes` at a time."""
+
+def verify_params(group: Group, arrays: Sequence[object], names: Sequence[str]) -> None:
+    """
+    Returns when all ranks have the same parameters; raises on all otherwise.
+    """
+
+class BuiltinCommHookType(enum.Enum):
+    """Hooks that come with unisono."""
+
+    ALLREDUCE = 1
+    """The average, as without a hook."""
+
+    FP16_COMPRESS = 2
+    """The average of the values as float16: half the bytes of float32."""
+
+class GradBucket:
+    """
+    Gradients that are reduced together, as a communication hook gets them.
+    """
+
+    def index(self) -> int:
+        """
+        Its place in the order of reduction, which changes when buckets are rebuilt.
+        """
+
+    def buffer(self) -> Any:
+        """All gradients in one row: a view."""
+
+    def gradients(self) -> list[Any]:
+        """
+        The gradients one by one: views of the row, with the shapes of their parameters.
+        """
+
+    def parameters(self) -> list[Any]:
+        """Their parameters, in the same order."""
+
+    def is_last(self) -> bool:
+        """Whether it is the last bucket of the step."""
+
+    def set_buffer(self, buffer: object) -> None:
+        """Puts another row in its place, for hooks around other hooks."""
+
+class HookAnswer:
+    """What a communication hook says to one bucket."""
+
+    def give(self, array: object) -> None:
+        """What takes the place of the gradients."""
+
+    def fail(self, why: str) -> None:
+        """That there is nothing, and why."""
+
+class DataParallel:
+    """All ranks train one model."""
+
+    def __init__(self, group: Group, params: Sequence[object], names: Sequence[str], bucket_bytes_cap: int, first_bucket_bytes_cap: int, bucket_bytes_cap_list: Sequence[int], static_graph: bool, find_unused_parameters: bool, gradient_as_bucket_view: bool, broadcast_parameters: bool) -> None: ...
+
+    def begin(self, sync: bool) -> None:
+        """Opens a step."""
+
+    def grad(self, index: int) -> Any:
+        """Where a gradient is, until the next begin()."""
+
+    def zero_grad(self) -> None:
+        """All gradients become 0."""
+
+    def logging_data(self) -> tuple[dict[str, str], dict[str, int]]:
+        """All that is noted of the training: texts, and numbers."""
+
+    def register_hook(self, hook: Callable[[GradBucket, HookAnswer], object]) -> None:
+        """Lets `hook`, which the caller keeps, reduce buckets."""
+
+    def register_builtin_hook(self, hook: BuiltinCommHookType) -> None:
+        """The same, with one that comes with unisono."""
+
+    def mark_ready(self, index: int) -> None:
+        """A gradient is complete."""
+
+    def finish(self) -> None:
+        """Ends the step: all gradients are averages."""
+
+    def buckets(self) -> list[list[int]]:
+        """Which parameters are reduced together, in their order."""
+
+    def reset_state(self, group: Group | None) -> None:
+        """Forgets the step that is open, and goes on with `group`."""
+
+    def leave(self) -> None:
+        """Lets go of the group."""
+
+class Join:
+    """Training on ranks of which some have more inputs."""
+
+    def __init__(self, model: DataParallel, divide_by_initial_world_size: bool, throw_on_early_termination: bool) -> None: ...
+
+    def begin(self, sync: bool) -> None:
+        """This rank has an input for one more step."""
+
+    def finish(self) -> None:
+        """It has no more; returns when no rank has."""
+
+    def leave(self) -> None:
+        """Lets go of the group."""
+
+class Reducer:
+    """Makes gradients averages, bucket by bucket."""
+
+    def __init__(self, group: Group, params: Sequence[object], names: Sequence[str], buckets: Sequence[Sequence[int]], bucket_bytes_cap: int, first_bucket_bytes_cap: int, bucket_bytes_cap_list: Sequence[int], find_unused_parameters: bool, gradient_as_bucket_view: bool, static_graph: bool) -> None: ...
+
+    def set_grad(self, index: int, array: object | None) -> None:
+        """From now on a gradient is `array`."""
+
+    def grad(self, index: int) -> Any | None:
+        """Where a gradient is now."""
+
+    def begin_backward(self, unused: Sequence[int], sync: bool) -> None:
+        """Opens a step; without `sync` one that is not reduced."""
+
+    def rebuild_buckets(self) -> bool:
+        """Orders buckets by how gradients came; whether it did."""
+
+    def used_map(self) -> list[int]:
+        """By how many ranks each parameter was used in the last step."""
+
+    def prepare_for_forward(self) -> None:
+        """A step begins, and is counted."""
+
+    def set_sample_rate(self, rate: int) -> None:
+        """After the first ten, one step in so many is timed."""
+
+    def backward_stats(self) -> list[int]:
+        """
+        Nanoseconds from the beginning of the backward pass until each gradient came.
+        """
+
+    def is_graph_static(self) -> bool:
+        """Whether the same parameters were unused in all steps."""
+
+    def register_hook(self, hook: Callable[[GradBucket, HookAnswer], object]) -> None:
+        """Lets `hook`, which the caller keeps, reduce buckets."""
+
+    def register_builtin_hook(self, hook: BuiltinCommHookType) -> None:
+        """The same, with one that comes with unisono."""
+
+    def mark_ready(self, index: int) -> None:
+        """A gradient is complete."""
+
+    def finish(self) -> None:
+        """Ends the step: all gradients are averages."""
+
+    def buckets(self) -> list[list[int]]:
+        """Which parameters are reduced together, in their order."""
+
+    def reset_state(self, group: Group | None) -> None:
+        """Forgets the step that is open, and goes on with `group`."""
+
+    def leave(self) -> None:
+        """Lets go of the group."""
+
+class Logger:
+    """Notes what a Reducer does."""
+
+    def __init__(self, reducer: Reducer) -> None: ...
+
+    def attach(self) -> None:
+        """The Reducer tells it of errors, as long as it is there."""
+
+    def set_runtime_stats(self) -> None:
+        """Notes the last step, if it is one of those that are."""
+
+    def data(self) -> tuple[dict[str, str], dict[str, int]]:
+        """All that is known: texts, and numbers."""
+
+    def leave(self) -> None:
+        """Lets go of the group."""
+
+    def set_construction_data(self, module_name: str, device_ids: Sequence[int], output_device: int, broadcast_buffers: bool, has_sync_bn: bool, static_graph: bool) -> None:
+        """What the Reducer does not know."""
+
+    def set_error(self, error: str) -> None:
+        """Something went wrong."""
+
+    def set_comm_hook(self, name: str) -> None:
+        """What reduces buckets."""
+
+    def set_uneven_input_join(self) -> None:
+        """Some ranks may have more inputs than others."""
+
+    def set_static_graph(self) -> None:
+        """All steps use the same parameters."""

@@ -29,11 +29,7 @@ def register_now() -> None:
     if not dist.is_available() or NAME in dist.Backend.backend_list:
         return
     dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu"])
-    # PyTorch 2.13 looks for the name as it is among keys in capitals, and takes the first: without
-    # this a group of "cpu:unisono" has no default backend.
-    plugins = dist.Backend._plugins
-    if NAME not in plugins:
-        dist.Backend._plugins = {NAME: plugins[NAME.upper()], **plugins}
+    _give_groups_their_default(dist.distributed_c10d)
 
 
 def _create(place: Any, options: Any) -> Any:
@@ -41,3 +37,36 @@ def _create(place: Any, options: Any) -> Any:
     from unisono.torch import create
 
     return create(place, options)
+
+
+def _give_groups_their_default(c10d: Any) -> None:
+    """Lets groups have the default backend that their string says.
+
+    As soon as any plug-in is registered, PyTorch 2.13 leaves groups of "cpu:gloo" without one,
+    and for groups without a string it takes gloo, whatever the default of the CPU is.
+    """
+    import functools
+
+    make = c10d._new_process_group_helper
+
+    @functools.wraps(make)
+    def make_with_default(*args: Any, **more: Any) -> Any:
+        made = make(*args, **more)
+        if made[0] is not c10d.GroupMember.NON_GROUP_MEMBER:
+            _mend_default(c10d, made[0])
+        return made
+
+    c10d._new_process_group_helper = make_with_default
+
+
+def _mend_default(c10d: Any, group: Any) -> None:
+    """Sets the default of a group that has none, or one that it has no backend of."""
+    known = group.name()
+    if known not in ("undefined", "gloo"):
+        return
+    config = c10d._world.pg_backend_config.get(group, "")
+    names = {pair.partition(":")[2] for pair in config.split(",")}
+    kinds = group.BackendType
+    is_custom = any(c10d.Backend.backend_type_map.get(name) == kinds.CUSTOM for name in names)
+    if known == "undefined" or (is_custom and "gloo" not in names):
+        group._set_default_backend(kinds.CUSTOM if is_custom else kinds.GLOO)

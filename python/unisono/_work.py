@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator
 from datetime import timedelta
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from unisono import _core
 from unisono._errors import DistError
 from unisono._refusal import refusal
+
+if TYPE_CHECKING:
+    from unisono._future import Future
 
 T = TypeVar("T")
 
@@ -78,6 +81,12 @@ class Work(Generic[T]):
         dropped.
         """
         self._work.add_done_callback(lambda: callback(self))
+
+    def get_future(self) -> Future:
+        """What it will have given, for callbacks that follow one another."""
+        from unisono._future import Future
+
+        return Future.of(self)
 
     def __await__(self) -> Generator[object, None, T]:
         yield from _ended(self._work).__await__()

@@ -1,11 +1,17 @@
-"""Worlds for tests: ranks as threads of this process, or as processes that run one function."""
+"""Worlds for tests: ranks as threads of this process, or as processes that run one function.
+
+A rank can be made to fail where a test wants it to:
+
+    with pytest.raises(unisono.PeerDeadError):
+        run(train, nprocs=4, fault=kill(rank=2, call=10))
+"""
 
 from __future__ import annotations
 
 import multiprocessing
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from math import inf
@@ -14,9 +20,19 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from unisono._core import HashStore
+from unisono._faults import Fault, Killed, delay, kill, mismatch, with_faults
 from unisono._group import Group, init
 
-__all__ = ["LocalWorld", "local_world", "run"]
+__all__ = [
+    "Fault",
+    "Killed",
+    "LocalWorld",
+    "delay",
+    "kill",
+    "local_world",
+    "mismatch",
+    "run",
+]
 
 T = TypeVar("T")
 
@@ -28,7 +44,7 @@ class LocalWorld(list[Group]):
         """Calls `function` for every rank at once; returns what it gives, by rank.
 
         A rank whose call raises leaves the world, so that nobody waits for it; what the first of
-        them raised is raised when all have ended.
+        them raised is raised when all have ended; that a rank was killed only if nothing else.
         """
         errors: list[BaseException] = []
 
@@ -43,17 +59,23 @@ class LocalWorld(list[Group]):
         with ThreadPoolExecutor(len(self)) as threads:
             calls = [threads.submit(call, group) for group in self]
         if errors:
-            raise errors[0]
+            raise min(errors, key=lambda error: isinstance(error, Killed))
         return _results(calls)
 
 
 @contextmanager
-def local_world(size: int, *, timeout: float = 60.0) -> Iterator[LocalWorld]:
-    """A world whose ranks are threads of this process, on the same code as ranks of one host."""
+def local_world(
+    size: int, *, timeout: float = 60.0, fault: Fault | Sequence[Fault] = ()
+) -> Iterator[LocalWorld]:
+    """A world whose ranks are threads of this process, on the same code as ranks of one host.
+
+    `fault` is one of kill(), delay() and mismatch(), or several.
+    """
     store = HashStore()
 
     def meet(rank: int) -> Group:
-        return init(store=store, rank=rank, size=size, timeout=timeout)
+        group = init(store=store, rank=rank, size=size, timeout=timeout)
+        return with_faults(group, fault, is_process=False)
 
     with ThreadPoolExecutor(size) as threads:
         world = LocalWorld(_results([threads.submit(meet, rank) for rank in range(size)]))
@@ -66,18 +88,25 @@ def local_world(size: int, *, timeout: float = 60.0) -> Iterator[LocalWorld]:
     world.run(Group.close)
 
 
-def run(function: Callable[[Group], T], nprocs: int, *, timeout: float = 60.0) -> list[T]:
+def run(
+    function: Callable[[Group], T],
+    nprocs: int,
+    *,
+    timeout: float = 60.0,
+    fault: Fault | Sequence[Fault] = (),
+) -> list[T]:
     """Calls `function` in `nprocs` new processes, each a rank; returns what it gives, by rank.
 
     The function must be one that a new interpreter can import, and what it gives one that can be
     pickled. A rank whose call raises leaves the world; what the first of them raised is raised.
+    `fault` is one of kill(), delay() and mismatch(), or several.
     """
     context = multiprocessing.get_context("spawn")
     ends = []
     with tempfile.TemporaryDirectory() as folder:
         for rank in range(nprocs):
             mine, theirs = context.Pipe(duplex=False)
-            where = (f"file://{Path(folder) / 'store'}", rank, nprocs, timeout)
+            where = (f"file://{Path(folder) / 'store'}", rank, nprocs, timeout, fault)
             process = context.Process(target=_rank, args=(function, where, theirs), daemon=True)
             process.start()
             theirs.close()
@@ -110,11 +139,14 @@ class _Outcome(Generic[T]):
 
 
 def _rank(
-    function: Callable[[Group], T], where: tuple[str, int, int, float], out: Connection
+    function: Callable[[Group], T],
+    where: tuple[str, int, int, float, Fault | Sequence[Fault]],
+    out: Connection,
 ) -> None:
-    url, rank, size, timeout = where
+    url, rank, size, timeout, fault = where
     try:
         with init(url, rank=rank, size=size, timeout=timeout) as world:
+            with_faults(world, fault, is_process=True)
             try:
                 value = function(world)
             except BaseException as error:

@@ -10,8 +10,10 @@ PyTorch finds it by itself; an import of this module is needed only where that i
 
 from __future__ import annotations
 
+import atexit
+import functools
 import importlib
-import os
+import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,10 +22,18 @@ import torch
 import torch.distributed as dist
 
 from unisono._torch_entry import register_now
+from unisono._torch_memory import share_buffers
 
-__all__ = ["create", "monitored_barrier"]
+__all__ = ["create", "monitored_barrier", "set_timeout", "use_as_default"]
 
-_REBUILD = "pip install --no-build-isolation --no-deps --force-reinstall <unisono's source folder>"
+_REBUILD = "python -m unisono.torch build"
+
+
+def __getattr__(name: str) -> Any:
+    """Backend and Options, the classes of the extension: loaded when they are asked for."""
+    if name in ("Backend", "Options"):
+        return getattr(_extension(), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def create(place: Any, options: Any = None) -> Any:
@@ -32,10 +42,8 @@ def create(place: Any, options: Any = None) -> Any:
     `place` is its _DistributedBackendOptions. Of `options`, which are for the user to give, only
     the timeout counts.
     """
-    _check_version()
-    plugin: Any = importlib.import_module("unisono._torch")
-    # Buckets of DDP in memory that all ranks of a host reach. PyTorch asks at every bucket.
-    os.environ.setdefault("DDP_DISABLE_COMM_MEM", "0")
+    plugin = _extension()
+    share_buffers(plugin.Backend)
     timeout = place.timeout
     given = getattr(options, "_timeout", None)
     if given is not None and timeout == dist.distributed_c10d.default_pg_timeout:
@@ -59,6 +67,33 @@ def monitored_barrier(
         group.monitored_barrier(timeout=timeout, wait_all_ranks=wait_all_ranks)
 
 
+def set_timeout(timeout: timedelta, group: Any = None) -> None:
+    """How long operations of `group` that start from now on may take.
+
+    PyTorch's own way to say so warns, and does nothing, for all backends but its own.
+    """
+    group = dist.group.WORLD if group is None else group
+    if group is not dist.GroupMember.NON_GROUP_MEMBER:
+        group.set_timeout(timeout)
+
+
+def use_as_default(use: bool = True) -> None:
+    """Makes this the backend of the CPU where none is named; or gloo again.
+
+    That is init_process_group() and new_group() without a name, and init_device_mesh("cpu", …).
+    """
+    dist.Backend.default_device_backend_map["cpu"] = "unisono" if use else "gloo"
+
+
+@functools.cache
+def _extension() -> Any:
+    """The extension, loaded: from then on the interpreter does not go before its groups."""
+    _check_version()
+    plugin: Any = importlib.import_module("unisono._torch")
+    atexit.register(plugin.leave)
+    return plugin
+
+
 def _check_version() -> None:
     """Refuses a torch that the backend was not compiled for: its classes may look different."""
     try:
@@ -75,4 +110,8 @@ def _check_version() -> None:
         )
 
 
+if __name__ == "__main__":
+    from unisono._torch_build import main
+
+    sys.exit(main())
 register_now()

@@ -7,6 +7,7 @@ import importlib.util
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,12 @@ def make(dist: Any, tmp_path: Path) -> Callable[[str], Any]:
 @pytest.fixture(params=KINDS)
 def store(request: pytest.FixtureRequest, make: Callable[[str], Any]) -> Any:
     return make(request.param)
+
+
+def happens(condition: Callable[[], bool]) -> bool:
+    """Whether it does within the patience of tests."""
+    moment = threading.Event()
+    return any(condition() or moment.wait(0.01) for _ in range(int(PATIENCE * 100)))
 
 
 class Ended(subprocess.CompletedProcess[str]):

@@ -30,18 +30,9 @@ SIZE = 3
 
 # Public names of torch.distributed that are not here, by the reason.
 LEFT_OUT = {
-    "options of torch's C++ classes; timeouts and the like are arguments here": """
-        AllToAllOptions AllreduceCoalescedOptions AllreduceOptions BackendConfig BarrierOptions
-        BroadcastOptions GatherOptions ReduceOptions ReduceScatterOptions ScatterOptions
-    """,
-    "parts of DistributedDataParallel, which needs modules and autograd": """
-        BuiltinCommHookType GradBucket Logger Reducer
-    """,
+    "which backend is for which device; there is one here": "BackendConfig",
     "for tensors on several devices": "DeviceMesh init_device_mesh device_mesh shrink_group",
-    "for torch's debugger and its own log": """
-        DebugLevel breakpoint get_debug_level set_debug_level set_debug_level_from_env log
-        record_comm
-    """,
+    "for torch's debugger and its own log": "breakpoint log record_comm",
     "a backend of torch's own, or made without one": "ProcessGroupGloo",
     "deprecated there": "reduce_op",
     "names for type checkers": "GroupName RankType",

@@ -66,6 +66,28 @@ CALLS: dict[str, tuple[Call, list[Any]]] = {
         lambda world: world.all_gather_single(mine(world), np.empty(6, int)),
         [[0, 1, 10, 11, 20, 21]] * R,
     ),
+    "all_gather_into_tensor": (
+        lambda world: world.all_gather_into_tensor(np.empty(6, int), mine(world)),
+        [[0, 1, 10, 11, 20, 21]] * R,
+    ),
+    "all_gather_v": (
+        lambda world: world.all_gather_v(mine(world, world.rank)),
+        [[10, 20, 21]] * R,
+    ),
+    "all_gather_v of rows, into an array": (
+        lambda world: world.all_gather_v(
+            np.full((world.rank, 2), world.rank), np.empty((3, 2), int), range(R)
+        ),
+        [[[1, 1], [2, 2], [2, 2]]] * R,
+    ),
+    "all_gather_v of bytes, later": (
+        lambda world: bytes(
+            world.all_gather_v(
+                b"abc"[: world.rank + 1], output_splits=[1, 2, 3], async_op=True
+            ).result()
+        ),
+        [b"aababc"] * R,
+    ),
     "all_gather_single of bytes": (
         lambda world: bytes(world.all_gather_single(bytes([65 + world.rank]))),
         [b"ABC"] * R,
@@ -90,6 +112,20 @@ CALLS: dict[str, tuple[Call, list[Any]]] = {
         lambda world: world.reduce_scatter_single(mine(world, 6)),
         [[30, 33], [36, 39], [42, 45]],
     ),
+    "reduce_scatter_tensor": (
+        lambda world: world.reduce_scatter_tensor(np.empty(2, int), mine(world, 6), "max"),
+        [[20, 21], [22, 23], [24, 25]],
+    ),
+    "reduce_scatter_v": (
+        lambda world: world.reduce_scatter_v(mine(world, 3), [2, 0, 1]),
+        [[30, 33], [], [36]],
+    ),
+    "reduce_scatter_v of an array.array, later": (
+        lambda world: world.reduce_scatter_v(
+            array.array("d", [world.rank, 2.5]), [0, 1, 1], op="max", async_op=True
+        ).result(),
+        [[], [2.0], [2.5]],
+    ),
     "all_to_all": (
         lambda world: world.all_to_all(each(world)),
         [[[0, rank], [1, rank], [2, rank]] for rank in range(R)],
@@ -107,6 +143,10 @@ CALLS: dict[str, tuple[Call, list[Any]]] = {
     "split": (
         lambda world: [(group := world.split(world.rank % 2)) and (group.rank, group.size)],
         [[[0, 2]], [[0, 1]], [[1, 2]]],
+    ),
+    "split with a name": (
+        lambda world: (group := world.split(7, name="rows")) and group.name,
+        ["world/rows/7"] * R,
     ),
     "split without a color": (
         lambda world: world.split(7 if world.rank else None) is None,
@@ -145,6 +185,41 @@ def test_messages_say_whom_they_come_from() -> None:
     assert run(round_robin, nprocs=R) == expected
 
 
+def around(world: unisono.Group) -> tuple[int, int]:
+    """To the next rank and from the one before, at once."""
+    received = np.empty(1, int)
+    messages = [
+        unisono.P2POp(world.irecv, received, (world.rank - 1) % R, tag=3),
+        unisono.P2POp(world.isend, mine(world, 1), (world.rank + 1) % R, tag=3),
+    ]
+    receiving, sending = world.batch_isend_irecv(messages)
+    assert sending.result() is None
+    assert receiving.result() is received
+    return receiving.source_rank(), int(received[0])
+
+
+def test_messages_can_be_started_together() -> None:
+    with local_world(R) as worlds:
+        assert worlds.run(around) == [(2, 20), (0, 0), (1, 10)]
+
+
+def test_messages_of_others_are_refused_before_any_is_started() -> None:
+    with local_world(2) as worlds:
+        mine, other = worlds
+        cases: list[Any] = [
+            unisono.P2POp(other.isend, b"a", 1),
+            unisono.P2POp(mine.send, b"a", 1),
+            (mine.isend, b"a", 1),
+        ]
+        for wrong in cases:
+            with pytest.raises(unisono.UsageError, match=r"DO: give unisono\.P2POp"):
+                mine.batch_isend_irecv([unisono.P2POp(mine.isend, b"a", 1), wrong])
+        received = bytearray(1)
+        mine.isend(b"z", 1)
+        other.recv(received)
+    assert received == b"z"
+
+
 def test_a_result_is_of_the_kind_that_was_given() -> None:
     torch = pytest.importorskip("torch")
     with local_world(2) as worlds:
@@ -173,6 +248,11 @@ def test_a_result_whose_shape_nobody_knows_is_refused() -> None:
             world.reduce_scatter_single(np.zeros(3))
         with pytest.raises(dist.UsageError, match="3 arrays are given for 2 ranks"):
             world.reduce_scatter([np.zeros(1)] * 3)
+        with pytest.raises(dist.UsageError, match="DO: give output_splits"):
+            world.all_gather_v(np.zeros(1), async_op=True)
+        for splits in ([1, 1, 1], [3], [4, -1], [1, 1]):
+            with pytest.raises(dist.UsageError, match="of 3 rows"):
+                world.reduce_scatter_v(np.zeros(3), splits)
         with pytest.raises(dist.UsageError, match="another memoryview"):
             world.all_gather(memoryview(b"ab"))
 
@@ -189,6 +269,7 @@ def test_an_argument_of_the_wrong_type_is_named_in_one_line() -> None:
             np.zeros(2), output_splits=[1, 1], input_splits=[1.0, 1.0]
         ),
         "color must be an int": lambda world: world.split("red"),
+        "name must be str": lambda world: world.split(0, name=1),
         "a rank must be an int": lambda world: world.new_group(["0"]),
         "size must be an int": lambda _: unisono.init(store=dist.HashStore(), rank=0, size=wrong),
     }

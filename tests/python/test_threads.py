@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -19,10 +20,8 @@ from typing import Any
 import pytest
 
 import unisono.distributed as dist
-from tests.python.conftest import run_python
-
-# What is promised is 200 ms; asserted is ten times that, for machines that are busy.
-CTRL_C_BOUND = 2.0
+from tests.python.conftest import PATIENCE, run_python
+from tests.signals import CTRL_C_BOUND, signal_inside
 
 Waiter = Callable[[], object]
 
@@ -52,28 +51,10 @@ def waits(tmp_path: Path) -> dict[str, Waiter]:
     return calls
 
 
-@contextmanager
-def signal_after(seconds: float, number: int = signal.SIGINT) -> Iterator[list[float]]:
-    """Sends a signal to the main thread after a while; the list gets the time it was sent."""
-    sent: list[float] = []
-
-    def send() -> None:
-        time.sleep(seconds)
-        sent.append(time.monotonic())
-        signal.pthread_kill(threading.main_thread().ident or 0, number)
-
-    thread = threading.Thread(target=send)
-    thread.start()
-    try:
-        yield sent
-    finally:
-        thread.join()
-
-
 def test_ctrl_c_ends_every_wait(tmp_path: Path) -> None:
     slowest = 0.0
     for name, call in waits(tmp_path).items():
-        with signal_after(0.1) as sent, pytest.raises(KeyboardInterrupt):
+        with signal_inside() as sent, pytest.raises(KeyboardInterrupt):
             call()
         took = time.monotonic() - sent[0]
         slowest = max(slowest, took)
@@ -82,8 +63,8 @@ def test_ctrl_c_ends_every_wait(tmp_path: Path) -> None:
 
 
 @contextmanager
-def stopped_server() -> Iterator[dist.TCPStore]:
-    """A client of a server that has been stopped, and does not answer."""
+def stopped_server() -> Iterator[tuple[dist.TCPStore, subprocess.Popen[str]]]:
+    """A client of a server that has been stopped, and does not answer; and that server."""
     program = Path(sys.prefix) / "bin" / "unisono"
     command = [str(program), "store", "serve", "--port", "0", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
@@ -92,13 +73,14 @@ def stopped_server() -> Iterator[dist.TCPStore]:
             endpoint = json.loads(server.stdout.readline())["endpoint"]
             store = dist.TCPStore("127.0.0.1", int(endpoint.rpartition(":")[2]))
             server.send_signal(signal.SIGSTOP)
-            yield store
+            os.waitid(os.P_PID, server.pid, os.WSTOPPED)  # all of its threads have stopped
+            yield store, server
         finally:
             server.kill()
 
 
 def test_ctrl_c_ends_calls_that_the_server_does_not_answer() -> None:
-    with stopped_server() as store:
+    with stopped_server() as (store, _):
         calls: dict[str, Waiter] = {
             "get": partial(store.get, "k"),
             "add": partial(store.add, "n", 1),
@@ -111,31 +93,32 @@ def test_ctrl_c_ends_calls_that_the_server_does_not_answer() -> None:
             "TCPStore": partial(dist.TCPStore, "127.0.0.1", store.port),
         }
         for name, call in calls.items():
-            with signal_after(0.1) as sent, pytest.raises(KeyboardInterrupt):
+            with signal_inside() as sent, pytest.raises(KeyboardInterrupt):
                 call()
             assert time.monotonic() - sent[0] < CTRL_C_BOUND, name
 
 
 def test_calls_to_a_silent_server_hold_nobody_up() -> None:
-    with stopped_server() as store:
+    with stopped_server() as (store, server):
         threads = [
             threading.Thread(target=pytest.raises, args=(dist.DistError, call))
             for call in (store.num_keys, store.list_keys, partial(store.queue_len, "q"))
         ]
-        store.set_timeout(1.0)
+        store.set_timeout(PATIENCE)
         for thread in threads:
             thread.start()
-        ticks = 0
-        while any(thread.is_alive() for thread in threads):
+        # Were the lock held, this thread would go on only when the calls have given up.
+        for _ in range(10):
             time.sleep(0.01)
-            ticks += 1
-        # With the lock held there would be a tick or two; 100 without other load.
-        assert ticks > 5
+        assert all(thread.is_alive() for thread in threads)
+        server.kill()
+        for thread in threads:
+            thread.join()
 
 
 def test_a_store_works_on_after_ctrl_c(tmp_path: Path) -> None:
     for store in (tcp(), dist.HashStore(), dist.FileStore(str(tmp_path / "f"))):
-        with signal_after(0.05), pytest.raises(KeyboardInterrupt):
+        with signal_inside(), pytest.raises(KeyboardInterrupt):
             store.get("k")
         store.set("k", "v")
         assert store.get("k") == b"v"
@@ -150,7 +133,7 @@ def test_a_signal_handler_runs_during_a_wait_and_may_use_the_store() -> None:
 
     before = signal.signal(signal.SIGUSR1, handler)
     try:
-        with signal_after(0.05, signal.SIGUSR1):
+        with signal_inside(signal.SIGUSR1):
             assert store.get("k") == b"from the handler"
     finally:
         signal.signal(signal.SIGUSR1, before)
@@ -162,7 +145,7 @@ def test_a_handlers_exception_ends_the_wait() -> None:
 
     before = signal.signal(signal.SIGUSR1, handler)
     try:
-        with signal_after(0.05, signal.SIGUSR1), pytest.raises(LookupError, match="enough"):
+        with signal_inside(signal.SIGUSR1), pytest.raises(LookupError, match="enough"):
             dist.HashStore().get("k")
     finally:
         signal.signal(signal.SIGUSR1, before)

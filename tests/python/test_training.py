@@ -1,4 +1,4 @@
-"""examples/train_numpy.py: a training that many ranks share."""
+"""examples/train_numpy.py and zero_numpy.py: trainings that many ranks share."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -18,15 +19,20 @@ from unisono.testing import local_world
 pytest.importorskip("numpy")
 
 EXAMPLE = ROOT / "examples" / "train_numpy.py"
+SHARDED = ROOT / "examples" / "zero_numpy.py"
 
 
-@pytest.fixture(scope="module")
-def example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("train_numpy", EXAMPLE)
+def loaded(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def example() -> ModuleType:
+    return loaded(EXAMPLE)
 
 
 def losses(example: ModuleType, size: int) -> list[float]:
@@ -65,3 +71,33 @@ def test_alone_it_learns_too(example: ModuleType, capsys: pytest.CaptureFixture[
 
     assert alone[-1] < alone[0]
     assert capsys.readouterr().out.count("epoch") == 8
+
+
+def test_shares_of_an_optimizer_make_the_steps_of_a_whole_one() -> None:
+    sharded = loaded(SHARDED)
+
+    def outcome(size: int) -> list[Any]:
+        with local_world(size) as worlds:
+            return worlds.run(lambda world: sharded.train(world, 40))
+
+    ((_, alone, whole),) = outcome(1)
+    for size in (2, 3):
+        ranks = outcome(size)
+        for _, weights, state in ranks:
+            assert (weights == ranks[0][1]).all()
+            assert weights == pytest.approx(alone, rel=1e-6, abs=1e-9)
+            assert state == pytest.approx(whole / size, rel=0.01)
+
+
+@NEEDS_PROGRAM
+def test_a_shared_optimizer_learns() -> None:
+    command = ("run", "-n", "2", "--prefix", "none", str(SHARDED))
+
+    done = run_for(PATIENCE, *command, PYTHON_EXEC=sys.executable)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    found = re.findall(r"^rank \d: error (.*), keeps (\d+) of (\d+) bytes", done.stdout, re.M)
+    assert len(found) == 2
+    for error, kept, whole in found:
+        assert float(error) < 0.01
+        assert int(kept) * 2 == int(whole)

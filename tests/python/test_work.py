@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 
 import unisono
 import unisono.distributed as dist
-from tests.python.conftest import PATIENCE, run_python
+from tests.python.conftest import PATIENCE, happens, run_python
 from unisono.testing import LocalWorld, local_world
 
 np = pytest.importorskip("numpy")
@@ -68,6 +68,25 @@ def test_a_new_array_is_the_result(worlds: LocalWorld) -> None:
     assert worlds.run(gather) == [[0, 1]] * 2
 
 
+def test_a_future_has_what_follows(worlds: LocalWorld) -> None:
+    values = np.ones(3)
+    future = started(worlds[0], values).get_future()
+    doubled = future.then(lambda ended: ended.value() * 2)
+
+    assert not future.done()
+    finish(worlds[1])
+    assert future.wait() is values
+    assert doubled.wait().tolist() == [4, 4, 4]
+
+
+def test_a_future_raises_what_its_operation_failed_with(worlds: LocalWorld) -> None:
+    future = started(worlds[0], np.ones(3)).get_future()
+    worlds[1].abort()
+
+    with pytest.raises(unisono.AbortedError):
+        future.wait()
+
+
 def test_messages_need_no_order_when_nobody_waits(worlds: LocalWorld) -> None:
     def exchange(world: unisono.Group) -> tuple[int, int]:
         received = bytearray(1)
@@ -111,12 +130,6 @@ def test_an_array_stays_alive_when_all_else_is_dropped(worlds: LocalWorld) -> No
         return True
 
     assert happens(is_free)
-
-
-def happens(condition: Callable[[], bool]) -> bool:
-    """Whether it does within the patience of tests."""
-    moment = threading.Event()
-    return any(condition() or moment.wait(0.01) for _ in range(int(PATIENCE * 100)))
 
 
 def test_callbacks_are_called_with_the_work(worlds: LocalWorld) -> None:

@@ -7,6 +7,7 @@ replaces torch's import. What differs is in docs/python.md.
 
 from __future__ import annotations
 
+from unisono import _core
 from unisono._core import FakeStore, FileStore, HashStore, PrefixStore, Store, TCPStore
 from unisono._errors import (
     AbortedError,
@@ -27,6 +28,8 @@ from unisono.distributed.rendezvous import register_rendezvous_handler, rendezvo
 
 TYPE_CHECKING = False  # for type checkers only; typing itself takes milliseconds to import
 if TYPE_CHECKING:
+    from unisono._core import BuiltinCommHookType, GradBucket
+    from unisono.distributed import _kinds, _logger, _options, _reducer, _registry
     from unisono.distributed._collectives import (
         all_gather,
         all_gather_coalesced,
@@ -46,6 +49,12 @@ if TYPE_CHECKING:
         reduce_scatter_tensor,
         scatter,
         supports_complex,
+    )
+    from unisono.distributed._debug import (
+        DebugLevel,
+        get_debug_level,
+        set_debug_level,
+        set_debug_level_from_env,
     )
     from unisono.distributed._groups import (
         default_pg_timeout,
@@ -76,6 +85,7 @@ if TYPE_CHECKING:
         split_group,
     )
     from unisono.distributed._kinds import Backend, ReduceOp, Work
+    from unisono.distributed._logger import Logger
     from unisono.distributed._messages import P2POp, batch_isend_irecv, irecv, isend, recv, send
     from unisono.distributed._object_lists import (
         all_gather_object,
@@ -85,11 +95,47 @@ if TYPE_CHECKING:
         scatter_object_list,
         send_object_list,
     )
+    from unisono.distributed._options import (
+        AllreduceCoalescedOptions,
+        AllreduceOptions,
+        AllToAllOptions,
+        BarrierOptions,
+        BroadcastOptions,
+        GatherOptions,
+        ReduceOptions,
+        ReduceScatterOptions,
+        ScatterOptions,
+    )
+    from unisono.distributed._reducer import Reducer
     from unisono.distributed._state import GroupMember, ProcessGroup, group
+
+    _broadcast_coalesced = _reducer._broadcast_coalesced
+    _compute_bucket_assignment_by_size = _reducer._compute_bucket_assignment_by_size
+    _register_builtin_comm_hook = _reducer._register_builtin_comm_hook
+    _register_comm_hook = _reducer._register_comm_hook
+    _verify_params_across_processes = _reducer._verify_params_across_processes
+    _DEFAULT_FIRST_BUCKET_BYTES = _reducer._DEFAULT_FIRST_BUCKET_BYTES
+    AllgatherOptions = _options.AllgatherOptions
+    DDPLoggingData = _logger.DDPLoggingData
+    WorkResult = _kinds.WorkResult
+    _get_work_registry_size = _registry._get_work_registry_size
+    _register_process_group = _registry._register_process_group
+    _register_work = _registry._register_work
+    _resolve_process_group = _registry._resolve_process_group
+    _set_thread_isolation_mode = _registry._set_thread_isolation_mode
+    _unregister_all_process_groups = _registry._unregister_all_process_groups
+    _unregister_process_group = _registry._unregister_process_group
 
 __all__ = [
     "AbortedError",
+    "AllToAllOptions",
+    "AllreduceCoalescedOptions",
+    "AllreduceOptions",
     "Backend",
+    "BarrierOptions",
+    "BroadcastOptions",
+    "BuiltinCommHookType",
+    "DebugLevel",
     "DistAuthError",
     "DistBackendError",
     "DistError",
@@ -98,8 +144,11 @@ __all__ = [
     "DistTimeoutError",
     "FakeStore",
     "FileStore",
+    "GatherOptions",
+    "GradBucket",
     "GroupMember",
     "HashStore",
+    "Logger",
     "MismatchError",
     "NotSupportedError",
     "P2POp",
@@ -108,6 +157,10 @@ __all__ = [
     "ProcessGroup",
     "QueueEmptyError",
     "ReduceOp",
+    "ReduceOptions",
+    "ReduceScatterOptions",
+    "Reducer",
+    "ScatterOptions",
     "Store",
     "StoreValueError",
     "TCPStore",
@@ -132,6 +185,7 @@ __all__ = [
     "gather_object",
     "get_backend",
     "get_backend_config",
+    "get_debug_level",
     "get_default_backend_for_device",
     "get_global_rank",
     "get_group_rank",
@@ -169,6 +223,8 @@ __all__ = [
     "scatter_object_list",
     "send",
     "send_object_list",
+    "set_debug_level",
+    "set_debug_level_from_env",
     "split_group",
     "supports_complex",
 ]
@@ -181,6 +237,9 @@ _HOMES = {
         monitored_barrier reduce reduce_scatter reduce_scatter_single reduce_scatter_tensor
         scatter supports_complex
     """,
+    "_debug": """
+        DebugLevel get_debug_level set_debug_level set_debug_level_from_env
+    """,
     "_groups": """
         default_pg_timeout destroy_process_group get_backend get_backend_config
         get_default_backend_for_device get_global_rank get_group_rank get_node_local_rank
@@ -190,7 +249,10 @@ _HOMES = {
         new_group new_subgroups new_subgroups_by_enumeration split_group
     """,
     "_kinds": """
-        Backend ReduceOp Work
+        Backend ReduceOp Work WorkResult
+    """,
+    "_logger": """
+        DDPLoggingData Logger
     """,
     "_messages": """
         P2POp batch_isend_irecv irecv isend recv send
@@ -198,6 +260,19 @@ _HOMES = {
     "_object_lists": """
         all_gather_object broadcast_object_list gather_object recv_object_list
         scatter_object_list send_object_list
+    """,
+    "_options": """
+        AllToAllOptions AllgatherOptions AllreduceCoalescedOptions AllreduceOptions BarrierOptions
+        BroadcastOptions GatherOptions ReduceOptions ReduceScatterOptions ScatterOptions
+    """,
+    "_reducer": """
+        BuiltinCommHookType GradBucket Reducer _DEFAULT_FIRST_BUCKET_BYTES _broadcast_coalesced
+        _compute_bucket_assignment_by_size _register_builtin_comm_hook _register_comm_hook
+        _verify_params_across_processes
+    """,
+    "_registry": """
+        _get_work_registry_size _register_process_group _register_work _resolve_process_group
+        _set_thread_isolation_mode _unregister_all_process_groups _unregister_process_group
     """,
     "_state": """
         GroupMember ProcessGroup group
@@ -227,7 +302,16 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
+# Under torch's names, which say that they are for those who know them.
+_ControlCollectives = _core.ControlCollectives
+_StoreCollectives = _core.StoreCollectives
+
 # The names under which users know the classes, in tracebacks and help().
-for _class in (FakeStore, FileStore, HashStore, PrefixStore, Store, TCPStore):
+for _class in (
+    *(FakeStore, FileStore, HashStore, PrefixStore, Store, TCPStore),
+    *(_ControlCollectives, _StoreCollectives),
+):
     _class.__module__ = __name__
 del _class
+_ControlCollectives.__name__ = _ControlCollectives.__qualname__ = "_ControlCollectives"
+_StoreCollectives.__name__ = _StoreCollectives.__qualname__ = "_StoreCollectives"

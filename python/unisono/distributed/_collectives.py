@@ -17,7 +17,7 @@ from unisono.distributed._state import (
 )
 
 if TYPE_CHECKING:
-    from unisono.distributed._future import Future
+    from unisono._future import Future
 
 Group = ProcessGroup | None
 

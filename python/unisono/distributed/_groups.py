@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from unisono import _core
 from unisono._group import Group
+from unisono._last_words import leave_last_words
 from unisono._refusal import refusal
 from unisono._work import milliseconds
+from unisono.distributed import _registry
 from unisono.distributed._kinds import Backend, core_backend, is_known
 from unisono.distributed._state import (
     NON_GROUP_MEMBER,
@@ -117,6 +119,7 @@ def init_process_group(
         store, rank, world_size = next(
             rendezvous(init_method or "env://", rank, world_size, **wait)
         )
+    leave_last_words()
     called = "default_pg" if _worlds == 0 else f"default_pg_{_worlds + 1}"
     core = _core.init_group(None, store, rank, world_size, called, inner, milliseconds(timeout))
     _worlds += 1
@@ -124,6 +127,7 @@ def init_process_group(
     world.default.group_desc = "default_pg"
     world.groups = [world.default]
     world.made = 1
+    _registry.note(world.default)
 
 
 def _check_place(rank: int, world_size: int) -> None:
@@ -144,11 +148,13 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
         raise refusal("Invalid process group specified")
     if ending is not world.default:
         world.groups.remove(ending)
+        _registry.forget(ending)
         ending.shutdown()
         return
     groups, world.groups, world.default, world.made = world.groups, [], None, 0
     errors = []
     for each in reversed(groups):  # the default group is the last to go
+        _registry.forget(each)
         try:
             each.shutdown()
         except Exception as error:
@@ -296,6 +302,7 @@ def _registered_new(
     group = ProcessGroup(Group(core), backend, ranks, parent.get_group_store())
     group.group_desc = desc or "undefined"
     world.groups.append(group)
+    _registry.note(group)
     return group
 
 

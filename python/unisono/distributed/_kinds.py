@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from unisono import _work as base
-from unisono._errors import DistError
+from unisono._errors import DistError, DistTimeoutError
+from unisono._future import Future
 from unisono._refusal import refusal
-
-if TYPE_CHECKING:
-    from unisono.distributed._future import Future
 
 NO_TIMEOUT = timedelta(0)
 """As torch writes it: a wait without limit."""
@@ -33,6 +31,15 @@ class RedOpType(IntEnum):
     BOR = 6
     BXOR = 7
     PREMUL_SUM = 8
+
+
+class WorkResult(IntEnum):
+    """How an operation has ended, under torch's numbers."""
+
+    SUCCESS = 0
+    TIMEOUT = 1
+    COMM_ERROR = 2
+    UNKNOWN = 100
 
 
 class _ReduceOpMeta(type):
@@ -145,11 +152,18 @@ class Work(base.Work[list[Any]]):
         """As wait(): there is no stream to be put in order."""
         self.wait()
 
+    def get_future_result(self) -> Future:
+        """A Future of how it has ended, as a number of WorkResult: it never fails itself."""
+        future = Future()
+        self.add_done_callback(lambda _: future.set_result(int(self._outcome())))
+        return future
+
+    def _outcome(self) -> WorkResult:
+        error = self.exception()
+        if error is None:
+            return WorkResult.SUCCESS
+        timed_out = isinstance(error, DistTimeoutError)
+        return WorkResult.TIMEOUT if timed_out else WorkResult.COMM_ERROR
+
     def _source_rank(self) -> int:
         return self.source_rank()
-
-    def get_future(self) -> Future:
-        """What it will have given, for callbacks that follow one another."""
-        from unisono.distributed._future import Future
-
-        return Future.of(self)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 Value = Any
 
 if TYPE_CHECKING:
-    from unisono.distributed._kinds import Work
+    from unisono._work import Work
 
 
 class Future:
@@ -19,8 +19,8 @@ class Future:
         self._plain: PlainFuture[Any] = PlainFuture()
 
     @classmethod
-    def of(cls, work: Work) -> Future:
-        """That of the arrays which `work` writes to."""
+    def of(cls, work: Work[Any]) -> Future:
+        """That of the result of `work`."""
         future = cls()
         work.add_done_callback(lambda ended: future._settle(ended.result))
         return future
