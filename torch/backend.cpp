@@ -6,6 +6,9 @@
 
 #include "unisono/backend/backend_table.hpp"
 
+#include "base/fork.hpp"
+#include "base/wait.hpp"
+#include "blocks.hpp"
 #include "convert.hpp"
 #include "errors.hpp"
 #include "python.hpp"
@@ -22,6 +25,27 @@ int rankOf(std::int64_t rank) {
   return static_cast<int>(rank);
 }
 
+/// The groups of this process, and those of its parent before it was forked.
+struct Groups {
+  struct Each {
+    std::weak_ptr<ProcessGroup> group;
+    ForkGuard madeIn;
+  };
+  Mutex mutex;
+  std::vector<Each> all UNISONO_GUARDED_BY(mutex);
+};
+
+Groups& groups() {
+  static auto* const kept = new Groups;  // never destroyed: groups may outlive statics
+  return *kept;
+}
+
+void remember(const std::shared_ptr<ProcessGroup>& group) {
+  const MutexLock lock(groups().mutex);
+  std::erase_if(groups().all, [](const auto& each) { return each.group.expired(); });
+  groups().all.push_back({group, {}});
+}
+
 std::shared_ptr<ProcessGroup> makeGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                         int size, const TorchBackend::Options& options) {
   BackendParams params{.store = std::make_shared<StoreAdapter>(store), .rank = rank, .size = size};
@@ -33,6 +57,7 @@ std::shared_ptr<ProcessGroup> makeGroup(const c10::intrusive_ptr<c10d::Store>& s
   }
   auto group = std::make_shared<ProcessGroup>(params.store, rank, size, options.group_name);
   group->setBackend(DeviceType::CPU, makeBackend("unisono", params));
+  remember(group);
   return group;
 }
 
@@ -50,7 +75,8 @@ TorchBackend::TorchBackend(const c10::intrusive_ptr<c10d::Store>& store, int ran
                            OptionsPtr options)
     : c10d::Backend(rank, size),
       options_(std::move(options)),
-      group_(forTorch([&] { return makeGroup(store, rank, size, *options_); })) {
+      group_(forTorch([&] { return makeGroup(store, rank, size, *options_); })),
+      blocks_(std::make_shared<Blocks>()) {
   init();
   pg_uid_ = options_->group_name;
 }
@@ -81,6 +107,10 @@ template <typename Start>
 TorchBackend::WorkRef TorchBackend::run(Call call, Start&& start) {
   return forTorch([&]() -> WorkRef {
     if (collecting_.load(std::memory_order_relaxed)) {
+      if (call.settle) {
+        refuse("a sparse tensor cannot be reduced inside a coalescing scope",
+               "call all_reduce before the scope, or after it");
+      }
       start();
       const MutexLock lock(mutex_);
       for (Tensors& list : call.outputs) {
@@ -255,6 +285,9 @@ TorchBackend::WorkRef TorchBackend::alltoall_base(at::Tensor& output, at::Tensor
                                                   std::vector<std::int64_t>& outputSplits,
                                                   std::vector<std::int64_t>& inputSplits,
                                                   const c10d::AllToAllOptions& opts) {
+  TORCH_CHECK_VALUE(input.is_contiguous(),
+                    "unisono: all_to_all_single: Tensors must be contiguous.",
+                    " DO: give input.contiguous(). [USAGE]");
   return run({OpType::ALLTOALL_BASE, {input}, {{output}}}, [&] {
     return group_->allToAllSingle(viewOf(output, Use::COPIES), viewOf(input, Use::COPIES),
                                   outputSplits, inputSplits,
@@ -353,7 +386,7 @@ c10d::ErrorType TorchBackend::getError() {
 }
 
 at::Tensor TorchBackend::allocateTensor(long count, at::TensorOptions options) {
-  return forTorch([&] {
+  return forTorch([&]() -> at::Tensor {
     at::ScalarType type = c10::typeMetaToScalarType(options.dtype());
     if (c10::isComplexType(type)) {
       // PyTorch lays complex gradients into the memory of real ones, but forgets to take the real
@@ -361,11 +394,12 @@ at::Tensor TorchBackend::allocateTensor(long count, at::TensorOptions options) {
       type = c10::toRealValueType(type);
       count *= 2;
     }
-    const Tensor memory =
-        group_->backend(DeviceType::CPU)->allocateTensor(count, dtypeOf(type, Use::COPIES));
-    return at::from_blob(
-        memory.data(), {count}, [memory](void*) {}, options.dtype(type));
+    return blocks_->take(*group_->backend(DeviceType::CPU), count, options.dtype(type));
   });
+}
+
+std::uint64_t TorchBackend::registeredUses() const {
+  return group_->backend(DeviceType::CPU)->registeredUses();
 }
 
 void TorchBackend::abort() {
@@ -374,6 +408,33 @@ void TorchBackend::abort() {
 
 void TorchBackend::shutdown() {
   forTorch([&] { group_->shutdown(); });
+}
+
+void leaveGroups() noexcept {
+  constexpr Milliseconds kToEnd(2000);
+  std::vector<Groups::Each> all;
+  {
+    const MutexLock lock(groups().mutex);
+    all.swap(groups().all);
+  }
+  std::erase_if(all, [](const auto& each) { return each.madeIn.inChild(); });
+  if (all.empty()) {
+    return;
+  }
+  for (const auto& each : all) {
+    try {
+      if (const auto group = each.group.lock()) {
+        group->setTimeout(kToEnd);
+        group->shutdown();
+      }
+    } catch (...) {  // it has been closed nevertheless
+    }
+  }
+  const WaitContext context{
+      .deadline = Deadline::after(kToEnd), .subject = {}, .interruptible = false};
+  TimerWaitable moment(Milliseconds(1));
+  static_cast<void>(
+      waitUntil([] { return CountedCallback::toCome()->load() == 0; }, context, moment));
 }
 
 }  // namespace unisono::plugin

@@ -24,6 +24,8 @@ namespace unisono::plugin {
 /// What torch.distributed calls this backend.
 inline constexpr const char* kBackendName = "unisono";
 
+class Blocks;
+
 class TorchBackend final : public c10d::Backend {
  public:
   struct Options final : c10d::Backend::Options {
@@ -98,6 +100,8 @@ class TorchBackend final : public c10d::Backend {
   c10d::ErrorType getError() override;
   bool supportsTensorAlloc(c10::DeviceIndex index) override { return index <= 0; }
   at::Tensor allocateTensor(long count, at::TensorOptions options) override;
+  /// How many operations others have read, or changed, in such memory.
+  std::uint64_t registeredUses() const;
   void abort() override;
   void shutdown() override;
 
@@ -115,10 +119,15 @@ class TorchBackend final : public c10d::Backend {
 
   const OptionsPtr options_;
   std::shared_ptr<ProcessGroup> group_;
+  const std::shared_ptr<Blocks> blocks_;
   Mutex mutex_;
   std::optional<CoalescingScope> scope_ UNISONO_GUARDED_BY(mutex_);
   Tensors collected_ UNISONO_GUARDED_BY(mutex_);  // the outputs in the scope
   std::atomic<bool> collecting_{false};
 };
+
+/// Before the interpreter goes: ends what all groups of this process are at and closes them, in
+/// two seconds each. Afterwards none of their threads needs Python. Without the interpreter's lock.
+void leaveGroups() noexcept;
 
 }  // namespace unisono::plugin

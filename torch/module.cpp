@@ -75,6 +75,7 @@ PYBIND11_MODULE(_torch, module) {
 
   py::class_<TorchBackend, c10::intrusive_ptr<TorchBackend>, c10d::Backend>(module, "Backend")
       .def_property_readonly("options", &TorchBackend::options)
+      .def_property_readonly("registered_uses", &TorchBackend::registeredUses)
       .def("_set_default_timeout", &TorchBackend::setTimeout, py::arg("timeout"),
            py::call_guard<py::gil_scoped_release>())
       .def(
@@ -84,6 +85,7 @@ PYBIND11_MODULE(_torch, module) {
   module.def("create", &create, py::arg("store"), py::arg("rank"), py::arg("size"),
              py::arg("timeout"), py::arg("name"), py::arg("global_ranks"),
              py::call_guard<py::gil_scoped_release>());
+  module.def("leave", &leaveGroups, py::call_guard<py::gil_scoped_release>());
 }
 
 }  // namespace unisono::plugin

@@ -9,9 +9,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
+#include <stdexcept>
 #include <string>
-#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
 #include <vector>
 
@@ -46,8 +49,19 @@ class StoreAdapter final : public Store {
     return askingTorch("add", [&] { return store_->add(std::string(key), delta); });
   }
 
+  /// A store written in Python cannot delete: PyTorch looks for the method under another name than
+  /// it has in all others. What is not deleted harms nobody.
   bool deleteKey(std::string_view key) override {
-    return askingTorch("delete_key", [&] { return store_->deleteKey(std::string(key)); });
+    return askingTorch("delete_key", [&] {
+      try {
+        return store_->deleteKey(std::string(key));
+      } catch (const std::runtime_error& error) {
+        if (std::string_view(error.what()).find("pure virtual") == std::string_view::npos) {
+          throw;
+        }
+        return false;
+      }
+    });
   }
 
   bool check(std::span<const std::string> keys) override {
@@ -66,6 +80,19 @@ class StoreAdapter final : public Store {
 
   std::int64_t numKeys() override {
     return askingTorch("num_keys", [&] { return store_->getNumKeys(); });
+  }
+
+  /// Other stores than a TCPStore say nothing; then it is where rank 0 is, if that is known.
+  std::string serverHost() const override {
+    c10::intrusive_ptr<c10d::Store> bare = store_;
+    if (auto* const prefix = dynamic_cast<c10d::PrefixStore*>(store_.get())) {
+      bare = prefix->getUnderlyingNonPrefixStore();
+    }
+    if (const auto* const tcp = dynamic_cast<const c10d::TCPStore*>(bare.get())) {
+      return tcp->getHost();
+    }
+    const char* const master = std::getenv("MASTER_ADDR");
+    return master == nullptr ? std::string() : master;
   }
 
   std::shared_ptr<Store> clone() override {

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <ATen/core/ivalue.h>
+#include <atomic>
 #include <functional>
+#include <memory>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <utility>
 #include <vector>
@@ -33,6 +35,27 @@ inline const char* profileTitle(OpType type) {
   return kTitles->at(static_cast<std::size_t>(type)).c_str();
 }
 
+/// A callback of a work. How many there are is known: the interpreter must not go before them.
+class CountedCallback {
+ public:
+  explicit CountedCallback(std::function<void()> action)
+      : counted_(toCome(), [](std::atomic<int>* count) { count->fetch_sub(1); }),
+        action_(std::move(action)) {
+    toCome()->fetch_add(1);
+  }
+  void operator()() const { action_(); }
+
+  /// Those that have not run yet, or are not gone.
+  static std::atomic<int>* toCome() {
+    static std::atomic<int> count{0};
+    return &count;
+  }
+
+ private:
+  std::shared_ptr<std::atomic<int>> counted_;  // goes after what the action holds
+  std::function<void()> action_;
+};
+
 class TorchWork final : public c10d::Work {
  public:
   /// From here on the operation counts as running in PyTorch's profiles. `inputs` are for these
@@ -44,18 +67,20 @@ class TorchWork final : public c10d::Work {
 
   ~TorchWork() override { endRecord(); }
 
-  /// What was started, and the number it has. `settle` does what remains when that has succeeded.
-  void begin(WorkPtr inner, std::uint64_t seq, std::function<void(const TensorList&)> settle = {}) {
+  /// What was started; `latest` is its number, unless it has one itself. `settle` does what
+  /// remains when it has succeeded.
+  void begin(WorkPtr inner, std::uint64_t latest,
+             std::function<void(const TensorList&)> settle = {}) {
     inner_ = std::move(inner);
-    seq_ = seq;
+    seq_ = inner_->sequenceNumber() != 0 ? inner_->sequenceNumber() : latest;
     settle_ = std::move(settle);
     if (recorded_ || settle_) {
-      inner_->addCallback([self = shared()] {
+      inner_->addCallback(CountedCallback([self = shared()] {
         try {
           self->complete();
         } catch (...) {  // who waits is told
         }
-      });
+      }));
     }
   }
 
@@ -113,16 +138,16 @@ class TorchWork final : public c10d::Work {
       future_ = future = c10::make_intrusive<c10::ivalue::Future>(valueType());
     }
     // Without the lock: what others have added to the future meanwhile runs in this callback.
-    inner_->addCallback([self = shared(), future] { self->fulfil(*future); });
+    inner_->addCallback(CountedCallback([self = shared(), future] { self->fulfil(*future); }));
     return future;
   }
 
   /// How it ended, as a number; never an error.
   c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override {
     auto future = c10::make_intrusive<c10::ivalue::Future>(c10::IntType::get());
-    inner_->addCallback([self = shared(), future] {
+    inner_->addCallback(CountedCallback([self = shared(), future] {
       future->markCompleted(static_cast<std::int64_t>(self->inner_->info().result));
-    });
+    }));
     return future;
   }
 

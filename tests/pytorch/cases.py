@@ -33,6 +33,9 @@ OPENED = (
 # Cases that build a model only for the backends they know by name.
 NEEDS_KNOWN_NAME = "test_accumulate_gradients_no_sync"
 
+# How many cases run, by ranks: fewer would be a proof of less. With PyTorch 2.13 and no GPU.
+RUN_BY_RANKS = {3: 124, 4: 127, 8: 124}
+
 # What cannot pass, and why.
 EXPECTED = {
     "test_ddp_logging_data_cpu": 'wants its name, where DDP has "custom" for every plug-in',

@@ -2,7 +2,8 @@
 
     python -m tests.pytorch.run [--backend NAME] [--ranks N] [--only CASE …] [--json FILE]
 
-Ends with 0 when everything passes but what cannot, see cases.EXPECTED.
+Ends with 0 when everything passes but what cannot (cases.EXPECTED), and nothing was left out
+(cases.RUN_BY_RANKS).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="where the counts go, too")
     given = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded
-    from tests.pytorch.cases import EXPECTED, cases
+    from tests.pytorch.cases import EXPECTED, RUN_BY_RANKS, cases
 
     loader = unittest.TestLoader()
     with tempfile.TemporaryDirectory() as folder:
@@ -55,6 +56,10 @@ def main() -> int:
     print(f"{given.backend}, {given.ranks} ranks: {ran} ran, {counts['passed']} passed")
     for name in sorted(failed):
         print(f"  {name}: {EXPECTED[name] if name in expected else 'FAILED'}")
+    wanted = len(given.only) or RUN_BY_RANKS.get(given.ranks, 1)
+    if given.backend == "unisono" and ran < wanted:
+        print(f"  {wanted - ran} cases did not run that should")
+        return 1
     return 0 if ran > 0 and failed <= expected else 1
 
 

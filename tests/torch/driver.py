@@ -46,13 +46,15 @@ def rank_main(names: str, backend: str, folder: Path, rank: int, size: int) -> N
     os._exit(code)
 
 
-def main(names: str, backend: str, folder: str, size: int) -> int:
+def main(names: str, backend: str, folder: str, size: int, hosts: int) -> int:
     for name in names.split(","):
         function_of(name)  # imports what the ranks need, before they are forked
     ranks = []
     for rank in range(size):
         child = os.fork()
         if child == 0:
+            if hosts > 1:  # pretended ones: between them there is only TCP
+                os.environ["UNISONO_HOST_ID"] = f"host {rank * hosts // size}"
             rank_main(names, backend, Path(folder), rank, size)
         ranks.append(child)
     codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in ranks]
@@ -61,4 +63,5 @@ def main(names: str, backend: str, folder: str, size: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])))
+    words, counts = sys.argv[1:4], sys.argv[4:]
+    sys.exit(main(words[0], words[1], words[2], int(counts[0]), int(counts[1])))

@@ -9,10 +9,13 @@ import signal
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import torch
 import torch.distributed as dist
+
+from tests.signals import signal_inside
 
 Results = dict[str, Any]
 
@@ -289,9 +292,13 @@ def ddp(rank: int, size: int) -> Results:
 
 
 def trained(rank: int) -> Results:
+    """Without a bias before the norm, whose gradient would be nothing but rounding."""
     torch.manual_seed(7)
     model = torch.nn.Sequential(
-        torch.nn.Linear(10, 20), torch.nn.BatchNorm1d(20), torch.nn.ReLU(), torch.nn.Linear(20, 3)
+        torch.nn.Linear(10, 20, bias=False),
+        torch.nn.BatchNorm1d(20),
+        torch.nn.ReLU(),
+        torch.nn.Linear(20, 3),
     )
     parallel = torch.nn.parallel.DistributedDataParallel(
         model, bucket_cap_mb=0.001, gradient_as_bucket_view=True
@@ -300,7 +307,7 @@ def trained(rank: int) -> Results:
     torch.manual_seed(100 + rank)
     for _ in range(6):
         optimizer.zero_grad()
-        parallel(torch.randn(8, 10)).square().sum().backward()
+        parallel(torch.randn(8, 10)).square().mean().backward()
         optimizer.step()
     return {name: value.detach().clone() for name, value in model.named_parameters()}
 
@@ -420,12 +427,30 @@ def interrupted(rank: int, size: int) -> Results:
     if rank != 0:
         wait_for("over")
         return {}
-    signal.signal(signal.SIGALRM, signal.default_int_handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     said = "nothing"
-    try:
-        dist.recv(torch.ones(1), 1)
-    except BaseException as error:
-        said = type(error).__name__
+    with signal_inside():
+        try:
+            dist.recv(torch.ones(1), 1)
+        except BaseException as error:
+            said = type(error).__name__
     tell("over")
     return {"said": said}
+
+
+def accepted(rank: int, size: int) -> dict[str, str]:
+    """Which types each operation takes."""
+    reductions: dict[str, Any] = {
+        name: getattr(dist.ReduceOp, name)
+        for name in ("SUM", "MIN", "MAX", "PRODUCT", "AVG", "BAND", "BOR", "BXOR")
+    }
+    if dist.get_backend() != "gloo":  # it takes this one down
+        reductions["PREMUL_SUM"] = dist.ReduceOp.PREMUL_SUM(2.0)
+    results = {}
+    for dtype in [*COMMON, *OWN, "bool", "float8_e4m3fn", "float8_e5m2"]:
+        said = refusal_of(partial(dist.broadcast, values(0, dtype), 0))
+        results[f"copy {dtype}"] = said
+        for name, op in reductions.items():
+            said = refusal_of(partial(dist.all_reduce, values(rank, dtype), op))
+            results[f"{name} {dtype}"] = said
+    return results

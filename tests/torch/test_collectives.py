@@ -55,6 +55,11 @@ def test_gives_what_gloo_gives(ours: Ended, gloo: Ended, scenario: str) -> None:
     assert_same_on_all(ours.of(scenario), gloo.of(scenario))
 
 
+def test_a_thousand_operations_may_be_under_way() -> None:
+    worlds = [run_world("depth.stress", 3, backend) for backend in ("unisono", "gloo")]
+    assert_same_on_all(*(world.of("depth.stress") for world in worlds))
+
+
 def test_groups_of_some_ranks_work(ours: Ended) -> None:
     for rank, results in enumerate(ours.of("groups")):
         assert results.get("low", torch.tensor([1.0])) == torch.tensor([1.0])

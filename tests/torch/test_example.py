@@ -81,10 +81,19 @@ def test_the_example_learns_and_as_much_as_over_gloo(parallel: str) -> None:
     assert last == pytest.approx(wanted[1], abs=1e-2)
 
 
-def test_the_example_draws_the_loss_of_every_step() -> None:
-    drawing = xml.etree.ElementTree.fromstring(trained("unisono run", "ddp").drawing)
-    (curve,) = drawing.findall("{http://www.w3.org/2000/svg}polyline")
-    assert len(curve.attrib["points"].split()) == STEPS
+def heights(drawing: str) -> list[float]:
+    """Of the curve at every step, in pixels of 270."""
+    image = xml.etree.ElementTree.fromstring(drawing)
+    (curve,) = image.findall("{http://www.w3.org/2000/svg}polyline")
+    return [float(point.partition(",")[2]) for point in curve.attrib["points"].split()]
+
+
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_the_example_draws_the_curve_that_it_draws_over_gloo(parallel: str) -> None:
+    drawn = heights(trained("unisono run", parallel).drawing)
+    wanted = heights(trained("torchrun", "ddp", "gloo").drawing)
+    assert len(drawn) == len(wanted) == STEPS
+    assert drawn == pytest.approx(wanted, abs=2)
 
 
 def test_a_rank_that_is_killed_in_mid_training_is_named_by_all_others() -> None:

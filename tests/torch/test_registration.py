@@ -62,7 +62,7 @@ def test_a_torch_of_another_version_is_refused_with_the_remedy() -> None:
     said = output_of(program)
     built = Path(unisono.__file__).with_name("_torch.version").read_text().strip()
     assert f"built for torch {built}" in said and "torch 2.99.0" in said
-    assert "pip install --no-build-isolation" in said
+    assert "DO: python -m unisono.torch build" in said
 
 
 def test_a_broken_torch_does_not_break_its_import() -> None:

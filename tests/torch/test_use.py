@@ -15,15 +15,15 @@ COMMON = [*BUILT_ON, "training.every_way"]
 OURS = "training.untrained training.once_more training.divided".split()
 WAYS = (
     *("float32", "bfloat16", "bfloat16, added as float32", "hsdp", "hsdp of bfloat16"),  # FSDP2
-    *("unused", "static", "views", "sparse", "complex", "float16 on the way", "PowerSGD"),  # DDP
-    *("join", "ZeRO"),
+    *("unused", "static", "views", "sparse", "complex", "computed again"),  # DDP
+    *("float16 on the way", "PowerSGD", "join", "ZeRO"),
 )
 
 
-@pytest.fixture(scope="module")
-def ours() -> Ended:
+@pytest.fixture(scope="module", params=[1, 2], ids=["one host", "two hosts"])
+def ours(request: pytest.FixtureRequest) -> Ended:
     """One world for everything: it takes seconds to start one."""
-    return run_world(",".join(COMMON + OURS), SIZE)
+    return run_world(",".join(COMMON + OURS), SIZE, hosts=request.param)
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +53,15 @@ def test_training_changes_parameters(ours: Ended) -> None:
     for name in ("float32", "hsdp", "static", "PowerSGD", "join", "ZeRO"):
         found = ours.of("training.every_way")[0][name]
         assert not any(same(found[key], value) for key, value in begun.items()), name
+
+
+def test_compiled_ddp_trains_as_it_does_without() -> None:
+    ended = run_world("training.untrained,training.compiled", 2)
+    begun = ended.of("training.untrained")[0]
+    for results in ended.of("training.compiled"):
+        for name, value in results["eager"].items():
+            torch.testing.assert_close(results["compiled"][name], value)
+            assert not same(value, begun[name]), name
 
 
 def test_gradients_of_fsdp_are_divided_by_what_the_user_says(ours: Ended) -> None:

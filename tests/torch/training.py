@@ -16,6 +16,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.checkpoint import checkpoint
 
 Parameters = dict[str, torch.Tensor]
 STEPS = 4
@@ -128,6 +129,18 @@ class Rotation(nn.Module):  # type: ignore[misc]
         return self.last((data.to(torch.complex64) @ self.factors).abs())
 
 
+class Recomputed(nn.Module):  # type: ignore[misc]
+    """Keeps nothing of its middle: computes it once more on the way back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = layers()
+
+    def forward(self, data: torch.Tensor) -> torch.Tensor:
+        half = checkpoint(self.parts[:3], data, use_reentrant=False)
+        return self.parts[3:](half)
+
+
 def ddp_ways(rank: int, size: int) -> dict[str, Parameters]:
     """What DDP can be told."""
 
@@ -149,9 +162,23 @@ def ddp_ways(rank: int, size: int) -> dict[str, Parameters]:
         "views": trained(layers(), gradient_as_bucket_view=True),
         "sparse": trained(Words()),
         "complex": trained(Rotation()),
+        "computed again": trained(Recomputed(), static_graph=True),
         "float16 on the way": hooked(None, default_hooks.fp16_compress_hook),
         "PowerSGD": hooked(small, powerSGD_hook.powerSGD_hook),
     }
+
+
+def compiled(rank: int, size: int) -> dict[str, Parameters]:
+    """DDP whose model PyTorch has compiled, and the same as it is."""
+    ways = {}
+    for way in ("eager", "compiled"):
+        model = layers()
+        parallel: Any = DistributedDataParallel(model)
+        if way == "compiled":
+            parallel = torch.compile(parallel, backend="aot_eager")
+        train(parallel, rank)
+        ways[way] = parameters(model)
+    return ways
 
 
 def uneven(rank: int, size: int) -> dict[str, Parameters]:

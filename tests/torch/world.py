@@ -16,7 +16,7 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[2]
 # No world takes longer, unless it hangs.
-PATIENCE = 180.0
+PATIENCE = 400.0
 
 
 @dataclass
@@ -35,13 +35,14 @@ class Ended:
         return [result[scenario] for result in self.results]
 
 
-def run_world(scenarios: str, size: int, backend: str = "unisono") -> Ended:
-    """Runs functions that driver.py finds, one after the other, as so many ranks."""
+def run_world(scenarios: str, size: int, backend: str = "unisono", hosts: int = 1) -> Ended:
+    """Runs functions that driver.py finds, one after the other, as so many ranks of so many hosts,
+    which are pretended."""
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
             [
                 *(sys.executable, "-X", "faulthandler", "-m", "tests.torch.driver"),
-                *(scenarios, backend, folder, str(size)),
+                *(scenarios, backend, folder, str(size), str(hosts)),
             ],
             cwd=ROOT,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
