@@ -4,8 +4,8 @@
 function(unisono_rooms_begin)
   file(WRITE ${PROJECT_BINARY_DIR}/rooms.txt "")
 
-  # What nearly every file includes, compiled once. No file may rely on it: clang-tidy compiles all
-  # of them without.
+  # What nearly every file includes, compiled once. No file may rely on it: tools/check_headers.py
+  # compiles all of them without.
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/common.cpp CONTENT "")
   add_library(unisono_common OBJECT ${PROJECT_BINARY_DIR}/common.cpp)
   unisono_room_options(unisono_common)
@@ -42,6 +42,7 @@ function(unisono_room name)
   target_include_directories(unisono_${name} PUBLIC
     ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(unisono_${name} PUBLIC ${ARG_LIBRARIES})
+  unisono_together(unisono_${name})
   foreach(dep IN LISTS ARG_DEPS)
     if(NOT TARGET unisono_${dep})
       message(FATAL_ERROR "room '${name}' needs '${dep}', which is not below it")

@@ -64,8 +64,7 @@ void readHello(const std::string& bytes) {
 }
 
 Member somebody() {
-  return {
-      .host = "h", .process = "1 2 3 b host", .settings = "s", .address = "10.0.0.1", .port = 7};
+  return {.host = "h", .process = "1 2 3 b host", .settings = "s", .addresses = {{"10.0.0.1", 7}}};
 }
 
 /// A group of two in whose store the other rank has left `bytes`.
@@ -109,7 +108,8 @@ std::string rosterOf(FuzzedDataProvider& data) {
 /// A card in which any field may be anything.
 std::string cardOf(FuzzedDataProvider& data) {
   Member member = somebody();
-  for (std::string* field : {&member.host, &member.process, &member.settings, &member.address}) {
+  for (std::string* field :
+       {&member.host, &member.process, &member.settings, &member.addresses.front().host}) {
     *field = data.ConsumeBool() ? *field : data.ConsumeRandomLengthString(60);
   }
   return member.encode() + data.ConsumeRandomLengthString(4);

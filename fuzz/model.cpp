@@ -30,6 +30,12 @@ const std::vector<simulation::Kind>& comparableKinds() {
   return *kinds;
 }
 
+/// How many keys a call of `kind` names.
+std::size_t keysOf(FuzzedDataProvider& data, const simulation::Kind& kind) {
+  const bool isList = kind.keys == 2 && kind.op != Op::SET;
+  return isList ? data.ConsumeIntegralInRange<std::size_t>(1, 8) : kind.keys;
+}
+
 Call plan(FuzzedDataProvider& data) {
   const std::vector<simulation::Kind>& kinds = comparableKinds();
   const auto& kind = kinds[data.ConsumeIntegralInRange<std::size_t>(0, kinds.size() - 1)];
@@ -37,8 +43,12 @@ Call plan(FuzzedDataProvider& data) {
   call.event.op = kind.op;
   const bool isQueue = kind.op == Op::PUSH || kind.op == Op::POP || kind.op == Op::LENGTH;
   const std::string prefix = isQueue ? "/q" : kind.op == Op::ADD ? "/n" : "/k";
-  for (std::size_t i = 0; i < kind.keys; ++i) {
+  const std::size_t keys = keysOf(data, kind);
+  for (std::size_t i = 0; i < keys; ++i) {
     call.event.keys.push_back(prefix + std::to_string(data.ConsumeIntegralInRange(0, 2)));
+  }
+  if (kind.op == Op::CLEAR) {
+    call.event.keys = {"/k0", "/k1", "/k2"};
   }
   const std::size_t values = simulation::valuesOf(kind.op, kind.keys);
   for (std::size_t i = 0; i < values; ++i) {
@@ -48,9 +58,10 @@ Call plan(FuzzedDataProvider& data) {
   return call;
 }
 
-/// Asks, and returns what was said at once.
+/// Asks, and returns what was said when all has been done that can be.
 std::string ask(tcp::StoreCore& core, const tcp::RequestWriter& request) {
   core.receive(kId, request.bytes(), TimePoint());
+  while (core.work(TimePoint())) {}
   static_cast<void>(core.takeTouched());
   std::string reply(core.unsent(kId));
   core.sent(kId, reply.size(), TimePoint());
@@ -81,14 +92,22 @@ void compareOne(tcp::StoreCore& core, linear::State& model, Call call) {
     }
   }
   call.event.known = true;
-  FUZZ_EXPECT(step(model, call.event));
+  const std::size_t before = model.values.size();
+  for (const linear::Event& one : simulation::apart(call.event)) {
+    FUZZ_EXPECT(step(model, one));
+  }
+  if (call.event.op == Op::CLEAR) {
+    FUZZ_EXPECT(call.event.result == static_cast<std::int64_t>(before - model.values.size()));
+  }
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   FuzzedDataProvider data(bytes, size);
-  tcp::StoreCore core;
+  const StoreLimits limits{.slice = data.ConsumeIntegralInRange<std::size_t>(1, 4),
+                           .look = data.ConsumeIntegralInRange<std::size_t>(0, 4)};
+  tcp::StoreCore core(limits);
   linear::State model;
   core.open(kId, "fuzzer", TimePoint());
   ask(core, tcp::RequestWriter().begin(tcp::Query::VALIDATE).u32(tcp::kMagic));

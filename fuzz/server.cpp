@@ -27,6 +27,7 @@ StoreLimits smallLimits() {
   limits.unsentTotal = 65'536;
   limits.partialTotal = 32'768;
   limits.slice = 2;
+  limits.look = 5;
   return limits;
 }
 

@@ -174,7 +174,8 @@ ATTEMPTS=()
 ATTEMPTS_FAILED=0
 ATTEMPTS_BUDGET=0 # minutes for all of them together, since the script began; 0: no limit
 
-# attempt NAME MINUTES COMMAND…: runs the command, for at most so long, and notes how it went.
+# attempt NAME MINUTES COMMAND…: runs the command, for at most so long, and notes how it went. What
+# it prints is kept, unless it goes to a terminal.
 attempt() {
   local name=$1 minutes=$2 begin=$SECONDS status=0 verdict=passed limit=(timeout --kill-after=10)
   shift 2
@@ -182,11 +183,14 @@ attempt() {
     minutes=$((ATTEMPTS_BUDGET - SECONDS / 60))
     minutes=$((minutes > 0 ? minutes : 1))
   fi
-  if [[ -t 1 ]]; then
-    limit+=(--foreground) # so that Ctrl-C reaches the command
-  fi
   printf '\n=== %s\n' "$name"
-  "${limit[@]}" "${minutes}m" "$@" </dev/null || status=$?
+  if [[ -t 1 ]]; then
+    # In the foreground, so that Ctrl-C reaches the command.
+    "${limit[@]}" --foreground "${minutes}m" "$@" </dev/null || status=$?
+  else
+    mkdir -p "$LOGS"
+    "${limit[@]}" "${minutes}m" "$@" </dev/null 2>&1 | tee "$(attempt_log "$name")" || status=${PIPESTATUS[0]}
+  fi
   if ((status != 0)); then
     verdict=FAILED
     ATTEMPTS_FAILED=$((ATTEMPTS_FAILED + 1))
@@ -197,9 +201,31 @@ attempt() {
   ATTEMPTS+=("$verdict"$'\t'"$(took $((SECONDS - begin)))"$'\t'"$name")
 }
 
-# attempts_summary: prints the table of all attempts; fails when one of them did.
+# attempt_log NAME: where the output of an attempt is kept.
+attempt_log() { echo "$LOGS/attempt-${1// /-}.log"; }
+
+# attempt_complaints NAME: which tests failed, as ctest and pytest list them, and how, in the words of
+# the first ones; or else the last lines.
+attempt_complaints() {
+  local log lines
+  log=$(attempt_log "$1")
+  [[ -s $log ]] || return 0
+  lines=$(grep -aE '^(FAILED|ERROR) |^[[:space:]]+[0-9]+ - .* \((Failed|Timeout|SEGFAULT|Subprocess|Not Run|.*Exception)' \
+    "$log" | head -n 40) || lines=$(tail -n 15 "$log")
+  lines+=$'\n'$(grep -aE -A 6 ': Failure$|^E  |^==[0-9]+==ERROR|^WARNING: ThreadSanitizer' "$log" | cut -c 1-400 | head -n 40 || true)
+  printf '\n%s, of which all is in %s:\n%s\n' "$1" "${log#"$ROOT"/}" "$lines"
+}
+
+# attempts_summary: prints what failed of the attempts that did, and the table of all; fails when
+# one of them did.
 attempts_summary() {
   local row verdict time name
+  for row in "${ATTEMPTS[@]}"; do
+    IFS=$'\t' read -r verdict time name <<<"$row"
+    if [[ $verdict == FAILED ]]; then
+      attempt_complaints "$name"
+    fi
+  done
   printf '\n%-8s %14s   %s\n' result time what
   for row in "${ATTEMPTS[@]}"; do
     IFS=$'\t' read -r verdict time name <<<"$row"

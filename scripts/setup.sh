@@ -17,14 +17,14 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 BUILD_PACKAGES=(
-  ca-certificates cmake g++ ninja-build pkg-config
+  ca-certificates ccache cmake g++ ninja-build pkg-config
   libcli11-dev libfmt-dev libhwy-dev libspdlog-dev libssl-dev libuv1-dev nlohmann-json3-dev
   libgmock-dev libgtest-dev
   iproute2 # makes the networks of tests between hosts
   redis-tools # has Redis's server, which the benchmark compares with
 )
 PEER_PACKAGES=(libgloo-dev libmpich-dev libopenmpi-dev mpich openmpi-bin)
-CHECK_PACKAGES=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev shellcheck)
+CHECK_PACKAGES=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev llvm-14 shellcheck)
 
 checks=no
 peers=no

@@ -1,8 +1,9 @@
 """Checks that the documents say what the code does.
 
 Every environment variable that code reads is in docs/environment.md, and nothing else is; every
-reason of an error has a heading in docs/errors.md; relative links between documents lead
-somewhere; nothing in the tree names a package registry or a path of somebody's machine.
+reason of an error has a heading in docs/errors.md, and errors of the store say what to do; relative
+links between documents lead somewhere; nothing in the tree names a package registry or a path of
+somebody's machine.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ REASONS = "include/unisono/base/error.hpp"
 KNOB = re.compile(r'\bUNISONO_KNOB\s*\([^"]*"(UNISONO_\w+)"')
 DOCUMENTED = re.compile(r"^(?:#+|\|)\s*`(UNISONO_\w+)`", re.MULTILINE)
 REASON_ENUM = re.compile(r"enum\s+class\s+Reason\b[^{]*\{([^}]*)\}")
+THROWN = re.compile(r"\bthrow\s+\w+Error\s*\(\s*(?=\{\s*\.reason\b)")
+# Rooms whose errors reach users as they are; in others somebody adds to them on their way.
+REMEDIED = ("src/net", "src/store", "cli/verbs", "bench/store")
 LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^()\s]+)\)|!\[[^\]\n]*\]\(([^()\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 INLINE_CODE = re.compile(r"`[^`\n]*`")
@@ -76,6 +80,28 @@ def check_reasons(root: Path) -> list[Complaint]:
         for token in tokens
         if not re.search(rf"\b{token}\b", headings)
     ]
+
+
+def braced(text: str, start: int) -> str:
+    """What is between the brace at `start` and the one that closes it."""
+    depth = 0
+    for end in range(start, len(text)):
+        depth += (text[end] == "{") - (text[end] == "}")
+        if depth == 0:
+            return text[start:end]
+    return text[start:]
+
+
+def check_remedies(root: Path) -> list[Complaint]:
+    complaints = []
+    for path in walk(root, REMEDIED, CPP_SUFFIXES):
+        text = strip_cpp(path.read_text())
+        for match in THROWN.finditer(text):
+            if ".hint" not in braced(text, match.end()):
+                where = path.relative_to(root).as_posix()
+                text_ = "an error that does not say what to do: give it a .hint"
+                complaints.append(Complaint(where, line_of(text, match.start()), text_))
+    return complaints
 
 
 def anchor(heading: str) -> str:
@@ -140,6 +166,7 @@ def check(root: Path) -> list[Complaint]:
     return [
         *check_environment(root),
         *check_reasons(root),
+        *check_remedies(root),
         *check_links(root),
         *check_words(root),
     ]

@@ -88,6 +88,11 @@ RULES = (
         },
     ),
     Rule(
+        r"\b(?:getnameinfo|gethostbyaddr\w*)\s*\(",
+        "it may ask a name server for a name that nobody needs; print the numbers",
+        {},
+    ),
+    Rule(
         r"\b(?:waitpid|wait4|waitid|sigwait|sigwaitinfo)\s*\((?![^;]*WNOHANG)|"
         r"(?<![\w>])::(?:pause|sigsuspend)\s*\(|"
         r"\bF_(?:OFD_)?SETLKW\b|\bLOCK_(?:EX|SH)\b(?![^;]*\bLOCK_NB\b)",

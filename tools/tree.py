@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CPP_SUFFIXES = (".hpp", ".h", ".cpp")
-NOT_OURS = {".git", ".venv", "build", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
+NOT_OURS = {
+    *(".git", ".venv", "build", "__pycache__"),
+    *(".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache"),
+}
 
 
 @dataclass(frozen=True, order=True)

@@ -18,21 +18,30 @@ while (($# > 0)); do
   esac
 done
 
-# What parses: commands, replies, files, addresses, and what other processes say or write.
+# What parses: commands, replies, files, addresses, options, and what other processes say or write.
 PARSERS=(
+  cli/number.cpp
+  cli/verbs/dump_format.cpp
   src/base/bytes.hpp
+  src/base/log_levels.cpp
   src/life/abort_record.cpp
+  src/net/address.cpp
+  src/net/handshake.cpp
   src/store/decimal.cpp
   src/store/endpoint.cpp
   src/store/file/record_log.cpp
   src/store/rendezvous_url.cpp
   src/store/tcp/codec.cpp
+  src/store/tcp/connection.cpp
+  src/store/tcp/dial.cpp
+  src/store/tcp/entrance.cpp
+  src/transport/mesh/wire.cpp
   src/transport/root_record.cpp
 )
 
 scripts/setup.sh checks --no-pypi
 for tool in llvm-profdata-14 llvm-cov-14; do
-  command -v "$tool" >/dev/null || die "$tool is missing: apt-get install llvm-14"
+  command -v "$tool" >/dev/null || die "$tool is missing: scripts/setup.sh checks installs llvm-14"
 done
 plan fuzz-coverage 3
 build=build/fuzz-coverage

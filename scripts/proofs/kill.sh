@@ -23,7 +23,7 @@ build release
 
 step "$rounds rounds, seed $seed"
 mkdir -p "$LOGS"
-"$BIN/group_kill" --rounds "$rounds" --seed "$seed" --bound-ms 250 --json 2>&1 >"$LOGS/kill.json" |
+"$BIN/group_kill" --rounds "$rounds" --seed "$seed" --judge --json 2>&1 >"$LOGS/kill.json" |
   tee "$LOGS/kill.log" | moving || {
   tail -n 30 "$LOGS/kill.log" >&2
   die "failed; to see it again: scripts/prove.sh kill --rounds $rounds --seed $seed"

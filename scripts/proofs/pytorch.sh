@@ -15,7 +15,6 @@ cd "$ROOT"
 scripts/setup.sh
 plan pytorch 8
 step "build and install the package"
-build release
 install_package
 
 rows=()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-import venv
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,8 @@ pytestmark = pytest.mark.skipif(
     not WHEELS, reason="no wheel: source scripts/lib.sh; install_package"
 )
 
+BASE = "import sys; print(sys._base_executable)"  # of which the environment was made
+
 SUM = """
 from array import array
 
@@ -31,11 +33,28 @@ with unisono.init() as world:
 """
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def interpreters() -> list[Path]:
+    """The one that runs the tests, and others of the same version, such as Debian's."""
+    name = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    folders = [*os.environ["PATH"].split(os.pathsep), "/usr/local/bin", "/usr/bin"]
+    found = [Path(sys.executable), *(Path(folder) / name for folder in folders)]
+    real = dict.fromkeys(path.resolve() for path in found if path.exists())
+    return [path for path in real if can_make_environments(path)]
+
+
+def can_make_environments(python: Path) -> bool:
+    """Not so a minimal one of Debian's, nor a script that chooses among several."""
+    asked = [str(python), "-c", "import sys, venv; print(sys.executable)"]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    return done.stdout.strip() == str(python)
+
+
+@pytest.fixture(scope="module", params=interpreters(), ids=str)
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an environment that has the wheel, far from the source tree."""
     folder = tmp_path_factory.mktemp("wheel")
-    venv.create(folder / "venv", with_pip=False)
+    making = [str(request.param), "-m", "venv", "--without-pip", str(folder / "venv")]
+    subprocess.run(making, timeout=PATIENCE, check=True)
     subprocess.run(
         [
             *(sys.executable, "-m", "pip", "--python", str(folder / "venv" / "bin" / "python")),
@@ -80,4 +99,18 @@ def test_it_comes_from_the_environment_and_brings_what_it_needs(place: Path) -> 
     where = said(place, "python", "-c", "import unisono; print(unisono.__file__)")
 
     assert where.startswith(str(place / "venv"))
+    assert Path(said(place, "python", "-c", BASE).strip()).resolve() in interpreters()
     assert not list((place / "venv").rglob("numpy"))
+
+
+def test_it_brings_the_licences_of_what_it_brings(place: Path) -> None:
+    (libraries,) = (place / "venv").rglob("unisono/lib")
+    bundled = {path.name for path in libraries.iterdir() if path.is_file()}
+    texts = {path.stem: path.read_text() for path in (libraries / "licenses").iterdir()}
+
+    assert any(name.startswith("libspdlog") for name in bundled)
+    assert texts.keys() == bundled | {"cli11", "nanobind", "nlohmann-json"}
+    for name, text in texts.items():
+        assert "copyright" in text.lower(), name
+    (own,) = (place / "venv").rglob("unisono-*.dist-info/licenses/LICENSE")
+    assert own.read_text() == (ROOT / "LICENSE").read_text()

@@ -49,16 +49,15 @@ int serve(bool useLibUv, int portPipe) {
 
 }  // namespace
 
-Process::Process(const std::function<int()>& body) {
+Process::Process(const std::function<int()>& body) : maker_(::getpid()) {
   static_cast<void>(std::fflush(stdout));
-  const pid_t parent = ::getpid();
   pid_ = ::fork();
   if (pid_ < 0) {
     throw std::runtime_error("cannot fork");
   }
   if (pid_ == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) {
+    if (::getppid() != maker_) {
       ::_exit(101);
     }
     ::_exit(runGuarded(body));
@@ -66,7 +65,9 @@ Process::Process(const std::function<int()>& body) {
 }
 
 Process::~Process() {
-  kill();
+  if (maker_ == ::getpid()) {
+    kill();
+  }
 }
 
 void Process::stop() {

@@ -31,6 +31,7 @@ class Process {
   pid_t pid() const { return pid_; }
 
  private:
+  const pid_t maker_;  // whose child it is; what else has forked since then only knows of it
   pid_t pid_ = -1;
   bool gone_ = false;
   int status_ = 0;

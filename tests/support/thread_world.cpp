@@ -1,11 +1,13 @@
 #include "support/thread_world.hpp"
 
+#include <cstdlib>
 #include <numeric>
 #include <sched.h>
 #include <thread>
 
 #include "unisono/store/hash_store.hpp"
 
+#include "base/host.hpp"
 #include "base/str.hpp"
 
 namespace unisono::test {
@@ -18,10 +20,13 @@ std::string describePost(const shm::Post& post) {
 }  // namespace
 
 std::vector<std::exception_ptr> onThreads(int count, const std::function<void(int)>& body) {
+  const char* asked = std::getenv("TEST_HOSTS");
+  const int hosts = asked == nullptr ? 0 : std::atoi(asked);
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(count));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < count; ++rank) {
     threads.emplace_back([&, rank] {
+      const PretendedHost host(hosts > 0 ? str("host", rank * hosts / count) : std::string());
       try {
         body(rank);
       } catch (...) {

@@ -35,7 +35,8 @@ class ThreadWorld {
   std::vector<std::unique_ptr<shm::Arena>> arenas_;
 };
 
-/// Runs `body(rank)` on `count` threads; what each threw.
+/// Runs `body(rank)` on `count` threads; what each threw. With TEST_HOSTS=3 in the environment they
+/// are spread over so many hosts, as far as they know.
 std::vector<std::exception_ptr> onThreads(int count, const std::function<void(int)>& body);
 
 /// The cores that the calling thread may run on.

@@ -39,6 +39,11 @@ def test_a_good_tree_has_no_complaints(tree: MakeTree) -> None:
             "| `UNISONO_TIME` |\n| `UNISONO_GONE` |\n",
             "docs/environment.md:2: no code reads UNISONO_GONE",
         ),
+        (
+            "src/store/b.cpp",
+            'throw DistStoreError(\n  {.reason = Reason::LIMIT, .what = str("{", f({1}))});\n',
+            "src/store/b.cpp:1: an error that does not say what to do",
+        ),
         ("docs/errors.md", "# LIMIT too much\n", "docs/errors.md:1: reason TIMEOUT has no heading"),
         ("docs/a.md", "\nsee [b](b.md)\n", "docs/a.md:2: the link b.md leads nowhere"),
         ("docs/a.md", "[b](../../b.md)\n", "leads out of the repository"),
@@ -54,6 +59,12 @@ def test_a_wrong_word_is_named(tree: MakeTree, path: str, text: str, expected: s
     (complaint,) = complaints(tree, {**more, path: text})
 
     assert expected in complaint
+
+
+def test_an_error_that_says_what_to_do_is_good(tree: MakeTree) -> None:
+    text = 'throw UsageError({.reason = Reason::LIMIT, .what = f({1}), .hint = "use less"});\n'
+
+    assert complaints(tree, {"src/net/b.cpp": text}) == []
 
 
 def test_a_room_called_work_is_no_path_of_a_machine(tree: MakeTree) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import check_headers
 import pytest
 from check_headers import check
+from marks import Marks
 
 MakeTree = Callable[[dict[str, str]], Path]
 
@@ -15,6 +16,12 @@ GOOD = {
     "include/unisono/a.hpp": '#pragma once\n#include "unisono/version.hpp"\ninline auto v = V;\n',
     "src/base/p.hpp": '#pragma once\n#include "unisono/a.hpp"\ninline auto w = v;\n',
 }
+
+
+@pytest.fixture(autouse=True)
+def own_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "unisono-headers"
 
 
 def complaints(root: Path) -> list[str]:
@@ -54,8 +61,16 @@ def test_what_its_own_source_includes_first_is_compiled_there(tree: MakeTree) ->
     first = {"src/base/q.cpp": '// Q.\n#include "base/q.hpp"\n\n#include <string>\n'}
     later = {"src/base/q.cpp": '#include <string>\n\n#include "base/q.hpp"\n'}
 
-    assert complaints(tree({**GOOD, **leaning, **first})) == []
-    assert len(complaints(tree({**GOOD, **leaning, **later}))) == 1
+    (complaint,) = complaints(tree({**GOOD, **leaning, **first}))
+    assert complaint.startswith("src/base/q.cpp:1: does not compile alone: ")
+    (complaint,) = complaints(tree({**GOOD, **leaning, **later}))
+    assert complaint.startswith("src/base/q.hpp:1: does not compile alone: ")
+
+
+def test_a_source_that_leans_on_another_is_named(tree: MakeTree) -> None:
+    (complaint,) = complaints(tree({**GOOD, "src/base/q.cpp": "std::string s();\n"}))
+
+    assert complaint.startswith("src/base/q.cpp:1: does not compile alone: ")
 
 
 def test_what_is_compiled_elsewhere_needs_a_guard_too(tree: MakeTree) -> None:
@@ -79,3 +94,17 @@ def test_a_public_header_sees_no_private_one(tree: MakeTree) -> None:
     (complaint,) = complaints(tree({**GOOD, **bad}))
 
     assert complaint.startswith("include/unisono/b.hpp:1: ")
+
+
+def test_what_was_good_is_not_compiled_again_until_it_changes(
+    tree: MakeTree, own_marks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tree(GOOD)
+    assert complaints(root) == []
+    assert len(list(own_marks.iterdir())) == 2
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Marks, "add", lambda marks, name: pytest.fail("once more"))
+        assert complaints(root) == []
+    (root / "src/base/p.hpp").write_text("#pragma once\nstd::string s();\n")
+    assert len(complaints(root)) == 1

@@ -25,6 +25,7 @@ def complaints(text: str, where: str = "src/store/a.cpp") -> list[str]:
         "thread.join();",
         "uv_run(loop, UV_RUN_DEFAULT);",
         "::getaddrinfo(host, port, &hints, &found);",
+        "::getnameinfo(address, size, name, sizeof name, nullptr, 0, 0);",
         "::flock(fd, LOCK_EX);",
         "::fcntl(fd, F_SETLKW, &lock);",
         "::waitpid(pid, &status, 0);",
