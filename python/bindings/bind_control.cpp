@@ -56,14 +56,6 @@ class Usual {
   PyObject* address_;
 };
 
-nb::list toList(const std::vector<Bytes>& values) {
-  nb::list list;
-  for (const Bytes& value : values) {
-    list.append(toPython(BytesView(value)));
-  }
-  return list;
-}
-
 void bindMeetings(Class& type, const Usual& usual) {
   type.def(
           "barrier",
@@ -93,7 +85,7 @@ void bindMeetings(Class& type, const Usual& usual) {
             const Text name(key, "key");
             const Text value(data, "data");
             const ControlCollectives::Timeout most = limit(timeout);
-            return toList(withoutLock(
+            return toPython(withoutLock(
                 [&] { return self.ranks().allGather(name.view(), value.bytes(), most); }));
           },
           nb::arg("key"), nb::arg("data"), nb::arg("timeout") = usual.shown(),
@@ -141,7 +133,7 @@ void bindGather(Class& type, const Usual& usual) {
             const Text name(key, "key");
             const Text value(data, "data");
             const ControlCollectives::Timeout most = limit(timeout);
-            return toList(withoutLock(
+            return toPython(withoutLock(
                 [&] { return self.ranks().gatherRecv(name.view(), value.bytes(), most); }));
           },
           nb::arg("key"), nb::arg("data"), nb::arg("timeout") = usual.shown(),

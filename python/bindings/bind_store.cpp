@@ -204,11 +204,7 @@ void bindMany(Class& type) {
               PythonStore* const python = self.python();
               return python != nullptr ? python->getEach(names) : self.store()->multiGet(names);
             });
-            nb::list list;
-            for (const Bytes& value : values) {
-              list.append(toPython(BytesView(value)));
-            }
-            return list;
+            return toPython(values);
           },
           nb::arg("keys"), "The values of all `keys`, in order; waits up to the timeout for them.")
       .def(

@@ -1,5 +1,6 @@
 #include "bindings/convert.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -31,6 +32,16 @@ std::string_view utf8(nb::handle text, const char* name) {
     throw nb::type_error(str(name, " holds a lone surrogate, which has no UTF-8 form").c_str());
   }
   return {data, static_cast<std::size_t>(size)};
+}
+
+/// How many items there will be, or 0 where nobody knows before.
+std::size_t sizeHint(TextsArg argument) {
+  const Py_ssize_t hint = PyObject_LengthHint(argument.object.ptr(), 0);
+  if (hint < 0) {
+    PyErr_Clear();  // whoever goes through them meets it again
+  }
+  // Whoever claims to have more than this may be wrong.
+  return static_cast<std::size_t>(std::clamp<Py_ssize_t>(hint, 0, 1 << 16));
 }
 
 template <typename Use>
@@ -88,6 +99,7 @@ BytesView Text::bytes() const noexcept {
 
 std::vector<std::string> toStrings(TextsArg argument, const char* name) {
   std::vector<std::string> texts;
+  texts.reserve(sizeHint(argument));
   forEach(argument, name, [&](const Text& text) { texts.emplace_back(text.view()); });
   return texts;
 }
@@ -158,6 +170,15 @@ nb::object toTimedelta(std::chrono::milliseconds duration) {
 
 nb::bytes toPython(BytesView value) {
   return nb::bytes(value.data(), value.size());
+}
+
+nb::list toPython(std::span<const Bytes> values) {
+  nb::list list = nb::steal<nb::list>(PyList_New(static_cast<Py_ssize_t>(values.size())));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i),
+                    toPython(BytesView(values[i])).release().ptr());
+  }
+  return list;
 }
 
 nb::str toPython(std::string_view text) {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <nanobind/nanobind.h>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,6 +65,7 @@ bool toFlag(nb::handle object, const char* name);
 nb::object toTimedelta(std::chrono::milliseconds duration);
 nb::bytes toPython(BytesView value);
 nb::str toPython(std::string_view text);
+nb::list toPython(std::span<const Bytes> values);
 
 /// Raises TypeError: "`name` must be `wanted`, not int".
 [[noreturn]] void refuseType(const char* name, const char* wanted, nb::handle got);

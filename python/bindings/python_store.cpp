@@ -175,11 +175,7 @@ void PythonStore::multiSet(std::span<const std::string> keys, std::span<const By
     return;
   }
   const HeldLock lock;
-  nb::list list;
-  for (const Bytes& value : values) {
-    list.append(toPython(BytesView(value)));
-  }
-  ask({"multi_set"}, toList(keys), list);
+  ask({"multi_set"}, toList(keys), toPython(values));
 }
 
 void PythonStore::queuePush(std::string_view key, BytesView value) {

@@ -135,9 +135,11 @@ class KvTable {
   struct Wait;
   struct Sleepers;
   struct Entry;
+  /// Not noexcept: that tells the map to keep the hash beside each name, instead of computing those
+  /// of a name's neighbours anew whenever it is looked up.
   struct Hash {
     using is_transparent = void;
-    std::size_t operator()(std::string_view text) const noexcept {
+    std::size_t operator()(std::string_view text) const {
       return std::hash<std::string_view>{}(text);
     }
   };

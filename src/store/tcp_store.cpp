@@ -112,7 +112,11 @@ class Inside {
 
 /// The key as the server knows it.
 std::string wireKey(std::string_view key) {
-  return str("/", key);
+  std::string wire;
+  wire.reserve(key.size() + 1);
+  wire += '/';
+  wire += key;
+  return wire;
 }
 
 std::vector<std::string> wireKeys(std::span<const std::string> keys) {

@@ -191,6 +191,11 @@ void severalDie(Round& round, int size, const std::vector<int>& victims) {
     member.report().phase.store(2);
   });
   crew.awaitOperations(3);
+  // Stopped first, so that none of them sees another one's death: who has told of a failure before
+  // it ends is not blamed for that.
+  for (const int victim : victims) {
+    crew.process(victim).stop();
+  }
   const std::int64_t when = nowNs();
   for (const int victim : victims) {
     ::kill(crew.process(victim).pid(), SIGKILL);

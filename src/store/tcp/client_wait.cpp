@@ -106,9 +106,9 @@ std::string StoreClient::get(const std::string& key, Milliseconds timeout) {
   checkKey(call, key);
   const auto body = [&](const Lease& lease) {
     if (lease->native()) {
-      const auto value = awaitAnswer(lease, call, RequestWriter().begin(Query::GET, true).blob(key),
-                                     [](Connection& c, const Call& rest) { return c.blob(rest); });
-      return value ? *value : giveUp(call, lease->place());
+      auto value = awaitAnswer(lease, call, RequestWriter().begin(Query::GET, true).blob(key),
+                               [](Connection& c, const Call& rest) { return c.blob(rest); });
+      return value ? std::move(*value) : giveUp(call, lease->place());
     }
     if (!awaitAnswer(lease, call, RequestWriter().begin(Query::WAIT).keys(keys), kNothingMore)) {
       giveUp(call, lease->place());
@@ -137,7 +137,7 @@ std::vector<std::string> StoreClient::multiGet(std::span<const std::string> keys
   const auto body = [&](const Lease& lease) {
     if (lease->native()) {
       auto values = awaitAnswer(lease, call, request, readAll);
-      return values ? *values : std::vector<std::string>{giveUp(call, lease->place())};
+      return values ? std::move(*values) : std::vector<std::string>{giveUp(call, lease->place())};
     }
     if (!awaitAnswer(lease, call, RequestWriter().begin(Query::WAIT).keys(keys), kNothingMore)) {
       giveUp(call, lease->place());

@@ -124,6 +124,8 @@ class StoreCore {
   void putValues(Session& session);
   void finishWait(Session& session, const std::string* element);
   void finishGet(Session& session, std::span<const std::string_view> keys);
+  bool lookUp(std::span<const std::string_view> keys);
+  void putFound(Session& session);
   Status refuse(Session& session, const Request& request, const Status& why);
   void releaseClaim(Session& session);
   void answerWakes(TimePoint now);

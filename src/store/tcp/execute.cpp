@@ -1,5 +1,6 @@
 // What each request does to the table, and what is said in return.
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -208,6 +209,11 @@ void StoreCore::putValues(Session& session) {
 
 Status StoreCore::waitForKeys(Session& session, const Request& request) {
   const bool reads = request.query() != Query::WAIT;
+  if (reads && request.keys.size() <= limits_.look && lookUp(request.keys)) {
+    table_.cancelWait(session.id);  // what it waited for before
+    putFound(session);
+    return Status::ok();
+  }
   // A stock client that waits for one queue is about to pop from it; ours has a pop that waits.
   const bool politely = !request.answered && request.keys.size() == 1;
   const WaitFor what = reads      ? WaitFor::VALUES
@@ -233,12 +239,22 @@ Status StoreCore::waitForKeys(Session& session, const Request& request) {
     if (reads) {
       session.pending->keys.assign(request.keys.begin(), request.keys.end());
     }
-  } else if (reads) {
-    finishGet(session, request.keys);
   } else {
     finishWait(session, nullptr);
   }
   return Status::ok();
+}
+
+/// Puts the values of `keys` into values_; false when one has none.
+bool StoreCore::lookUp(std::span<const std::string_view> keys) {
+  values_.clear();
+  return std::all_of(keys.begin(), keys.end(), [this](std::string_view key) {
+    const std::string* value = table_.find(key);
+    if (value != nullptr) {
+      values_.push_back(*value);
+    }
+    return value != nullptr;
+  });
 }
 
 Status StoreCore::popQueue(Session& session, const Request& request) {
@@ -318,10 +334,12 @@ void StoreCore::finishWait(Session& session, const std::string* element) {
 
 /// The same, with the values of `keys`, which all have one.
 void StoreCore::finishGet(Session& session, std::span<const std::string_view> keys) {
-  values_.clear();
-  for (const std::string_view key : keys) {
-    values_.push_back(*table_.find(key));
-  }
+  lookUp(keys);
+  putFound(session);
+}
+
+/// The same, with what lookUp() has found.
+void StoreCore::putFound(Session& session) {
   if (const Status status = admitReply(session, replyBytes(values_)); !status.isOk()) {
     putRefusal(session, status);
     return;
