@@ -137,13 +137,13 @@ check_tsan() {
   sanitized tsan
 }
 
-# Two targets per core at a time. A finding is left in build/fuzz/findings.
+# Four targets per core at a time. A finding is left in build/fuzz/findings.
 check_fuzz() {
   need clang++-14
   logged configure-fuzz cmake -S . --preset fuzz
   logged build-fuzz cmake --build build/fuzz --parallel "$(jobs_count)" --target fuzz_targets
   find fuzz -maxdepth 1 -name '*.cpp' -printf '%f\n' | sed 's/\.cpp$//' | sort |
-    xargs -P "$((2 * $(jobs_count)))" -I{} tools/fuzz_one.sh {} "${FUZZ_SECONDS:-60}"
+    xargs -P "$((4 * $(jobs_count)))" -I{} tools/fuzz_one.sh {} "${FUZZ_SECONDS:-60}"
 }
 
 # minutes_for NAME: how long a check may take before it counts as hanging.

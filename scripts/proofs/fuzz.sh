@@ -3,7 +3,7 @@
 #
 # Usage: scripts/prove.sh fuzz [--seconds S]
 #
-#   --seconds S   for each target (600); two run at a time
+#   --seconds S   for each target (600); eight run at a time on two cores
 
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
