@@ -179,7 +179,9 @@ void Reducer::Impl::resetState(std::optional<Group> group) {
   marks_.assign(params_.size(), 0);
   if (group) {
     group_ = *group;
-    hook_ = builtin_ ? makeCommHook(*builtin_, group_) : hook_;
+    if (hook_) {
+      hook_->useGroup(group_);
+    }
     layOut(buckets());  // in memory that the ranks of that one reach
   }
 }

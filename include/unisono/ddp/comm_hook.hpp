@@ -61,6 +61,9 @@ class UNISONO_API CommHook {
  public:
   virtual ~CommHook();
   virtual Future run(GradBucket& bucket) = 0;
+  /// The Reducer goes on with another group, see Reducer::resetState(): what the hook starts from
+  /// now on it starts there. Nothing, here; the hooks of hooks.hpp begin anew.
+  virtual void useGroup(const Group& group);
 };
 
 /// Hooks that come with unisono, with c10d's numbers.

@@ -145,8 +145,8 @@ class UNISONO_API Reducer {
   void setForwardPassWorkHandle(Future activeRanks, bool useStaticWorldSize = false);
 
   /// Forgets the step that is open, after waiting for what is under way; what was learned of the
-  /// order and of a static graph is forgotten, too. With a group, goes on with that one; a hook
-  /// that is not built in keeps the group it has.
+  /// order and of a static graph is forgotten, too. With a group, goes on with that one, and tells
+  /// the hook so (CommHook::useGroup()).
   void resetState(std::optional<Group> group = std::nullopt);
 
   BucketIndices buckets() const;
