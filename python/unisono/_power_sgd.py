@@ -19,6 +19,7 @@ class PowerSGD:
 
     What that leaves out of a gradient is added to the next one (`error_feedback`), and the factors
     of a step begin with those of the last (`warm_start`), so little is lost over several steps.
+    Infinities and NaN go into no later step.
 
     - `start_iter`: how many steps are averaged as they are before; at least 2 with one of these
       two, since buckets are rebuilt after the first.
@@ -94,27 +95,28 @@ class PowerSGD:
             if error is not None and error.shape == whole.shape:
                 whole += error
             kept = whole.copy()
-        matrices, rest = self._sorted(bucket.gradients())
+        large, rest = self._sorted(bucket.gradients())
         self._average(rest, world)
-        if matrices:
-            self._approximate(matrices, index, world)
+        if large:
+            self._approximate(large, index, world)
         if kept is not None:
-            self._errors[index] = kept - whole
+            kept -= whole
+            kept[~numpy.isfinite(kept)] = 0
+            self._errors[index] = kept
 
     def _sorted(self, gradients: list[Array]) -> tuple[list[Array], list[Array]]:
-        """What is sent as factors, as matrices; and what as it is. Both are views."""
-        matrices: list[Array] = []
+        """What is sent as factors, and what as it is. Both are views."""
+        large: list[Array] = []
         rest: list[Array] = []
         for gradient in gradients:
             rows = gradient.shape[0] if gradient.ndim > 1 else 0
-            matrix = gradient.reshape(rows, -1) if rows else gradient.reshape(-1)
-            columns = matrix.shape[1] if rows else 0
+            columns = gradient.size // rows if rows else 0
             sent = (rows + columns) * min(rows, columns, self._rank)
-            is_worth_it = rows > 0 and sent * self._rate < matrix.size
-            (matrices if is_worth_it else rest).append(matrix)
+            is_worth_it = sent * self._rate < rows * columns
+            (large if is_worth_it else rest).append(gradient)
             self._before += gradient.size
             self._after += sent if is_worth_it else gradient.size
-        return matrices, rest
+        return large, rest
 
     def _average(self, arrays: list[Array], world: Group) -> None:
         if not arrays:
@@ -124,18 +126,18 @@ class PowerSGD:
         for array, values in zip(arrays, _split(row, [a.shape for a in arrays]), strict=True):
             array[...] = values
 
-    def _approximate(self, matrices: list[Array], index: int, world: Group) -> None:
+    def _approximate(self, gradients: list[Array], index: int, world: Group) -> None:
         """Each becomes p qᵀ: p spans its columns, q are its rows in terms of p."""
-        kind = numpy.result_type(matrices[0].dtype, numpy.float32)
-        right = self._right_factors(matrices, index, kind)
-        exact = [matrix.astype(kind, copy=False) for matrix in matrices]
+        kind = numpy.result_type(gradients[0].dtype, numpy.float32)
+        exact = [each.reshape(len(each), -1).astype(kind, copy=False) for each in gradients]
+        right = self._right_factors(exact, index, kind)
         left = _summed([m @ q for m, q in zip(exact, right, strict=True)], world)
         for factor in left:
             self._make_orthogonal(factor)
         right = _summed([m.T @ p for m, p in zip(exact, left, strict=True)], world)
-        for matrix, p, q in zip(matrices, left, right, strict=True):
+        for gradient, p, q in zip(gradients, left, right, strict=True):
             q /= world.size
-            matrix[...] = p @ q.T
+            gradient[...] = (p @ q.T).reshape(gradient.shape)
         if self._warm_start:
             self._factors[index] = right
 
@@ -143,24 +145,32 @@ class PowerSGD:
         self, matrices: list[Array], index: int, kind: numpy.dtype[Any]
     ) -> list[Array]:
         shapes = [(m.shape[1], min(*m.shape, self._rank)) for m in matrices]
-        last = self._factors.get(index, []) if self._warm_start else []
-        if [factor.shape for factor in last] == shapes:
-            factors = last
-        else:
-            factors = [self._random.standard_normal(shape).astype(kind) for shape in shapes]
+        factors = self._factors.get(index, []) if self._warm_start else []
+        if [factor.shape for factor in factors] != shapes:
+            factors = [numpy.zeros(shape, kind) for shape in shapes]
         for factor in factors:
+            useless = ~numpy.isfinite(factor).all(axis=0) | ~factor.any(axis=0)
+            drawn = self._random.standard_normal((len(factor), int(useless.sum())))
+            factor[:, useless] = drawn
             self._make_orthogonal(factor)
         return factors
 
     def _make_orthogonal(self, columns: Array) -> None:
-        """In place, column after column: length 1, and nothing in common with the ones before."""
+        """In place, column after column: length 1, and nothing in common with the ones before.
+
+        What is a combination of those, or 0, becomes 0.
+        """
+        nothing = 4 * numpy.finfo(columns.dtype).eps  # what rounding leaves of a combination
         for i in range(columns.shape[1]):
-            column = columns[:, i]
-            length = numpy.sqrt((column * column).sum()) + self._epsilon
-            if length > 0:
-                column /= length
-            later = columns[:, i + 1 :]
-            later -= numpy.outer(column, (column[:, None] * later).sum(axis=0))
+            column, earlier = columns[:, i], columns[:, :i]
+            before = numpy.sqrt((column * column).sum())
+            for _ in range(2):  # the second time removes what the first has rounded into it
+                column -= earlier @ (earlier.T @ column)
+            length = numpy.sqrt((column * column).sum())
+            if numpy.isfinite(before) and length <= before * nothing:
+                column[...] = 0
+            else:
+                column /= length + self._epsilon
 
 
 def _summed(arrays: list[Array], world: Group) -> list[Array]:

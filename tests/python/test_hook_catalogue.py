@@ -191,6 +191,64 @@ def test_a_matrix_of_low_rank_is_sent_exactly() -> None:
     np.testing.assert_allclose(results[0][3][0], 2 * columns @ rows, rtol=1e-3, atol=1e-4)
 
 
+def low_rank(world_rank: int, shape: tuple[int, ...] = (40, 30)) -> Any:
+    """A matrix of rank 1, other multiples of which the ranks have."""
+    columns = np.prod(shape[1:])
+    values = np.outer(np.sin(np.arange(shape[0]) + 1), np.cos(np.arange(columns)))
+    return ((world_rank + 1) * values).reshape(shape).astype(np.float32)
+
+
+def power_sgd(world: Group) -> Any:
+    return hooks.PowerSGD(world, rank=2, start_iter=2)
+
+
+def test_factors_may_have_more_columns_than_a_matrix_has_rank() -> None:
+    results = steps_with(power_sgd, steps=5, gradients=lambda rank, _step: [low_rank(rank)])
+    for step in (2, 3, 4):
+        np.testing.assert_allclose(results[0][step][0], low_rank(1), atol=1e-4)
+
+
+def test_after_a_gradient_of_zeros_there_are_others() -> None:
+    def gradients(world_rank: int, step: int) -> list[Any]:
+        return [low_rank(world_rank) * (step == 4)]
+
+    results = steps_with(power_sgd, steps=5, gradients=gradients)
+    assert all_equal(results)
+    assert not results[0][3][0].any()
+    np.testing.assert_allclose(results[0][4][0], low_rank(1), atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_what_is_no_number_is_seen_in_its_step_only(wrong: float) -> None:
+    def gradients(world_rank: int, step: int) -> list[Any]:
+        matrix = low_rank(world_rank)
+        matrix[0, 0] = wrong if (world_rank, step) == (1, 3) else matrix[0, 0]
+        return [matrix]
+
+    for steps in steps_with(power_sgd, steps=5, gradients=gradients):
+        assert not np.isfinite(steps[3][0][0, 0])
+        assert np.isfinite(steps[4][0]).all()
+
+
+def test_gradients_that_lie_in_fortrans_order_are_reduced_in_their_place() -> None:
+    shape = (24, 4, 6)
+
+    def train(world: Group) -> Any:
+        table, small = np.zeros(shape, np.float32, order="F"), np.zeros((2, 2, 2), order="F")
+        model = unisono.DataParallel([table, small], world, hook=power_sgd(world))
+        for _ in range(3):
+            with model.step():
+                model.ready(0, low_rank(world.rank, shape))
+                model.ready(1, np.arange(8.0).reshape(2, 2, 2) * (world.rank + 1))
+        return model.grad(0), model.grad(1)
+
+    with local_world(2) as worlds:
+        for large, small in worlds.run(train):
+            np.testing.assert_allclose(large, 1.5 * low_rank(0, shape), atol=1e-4)
+            np.testing.assert_allclose(small, 1.5 * np.arange(8.0).reshape(2, 2, 2))
+
+
 def test_what_is_left_out_comes_with_later_steps() -> None:
     def gradients(world_rank: int, _step: int) -> list[Any]:
         return gradients_of(world_rank)
