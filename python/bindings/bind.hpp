@@ -13,8 +13,9 @@ void bindKinds(nb::module_& module);    // after the class they derive from
 void bindControl(nb::module_& module);  // after the stores that it takes
 void bindRendezvous(nb::module_& module);
 void bindWork(nb::module_& module);
-void bindGroup(nb::module_& module);   // after Work, which its operations give
-void bindDdp(nb::module_& module);     // after Group, which it works for
-void bindLogger(nb::module_& module);  // after Reducer, of which it is
+void bindGroup(nb::module_& module);    // after Work, which its operations give
+void bindBackend(nb::module_& module);  // after Work and Group, which it adds to
+void bindDdp(nb::module_& module);      // after Group, which it works for
+void bindLogger(nb::module_& module);   // after Reducer, of which it is
 
 }  // namespace unisono::python

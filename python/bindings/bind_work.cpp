@@ -81,6 +81,12 @@ void bindWork(nb::module_& module) {
       .def(
           "source_rank", [](const WorkHandle& self) { return self.work().sourceRank(); },
           "The rank that a message came from.")
+      .def(
+          "op_type", [](const WorkHandle& self) { return static_cast<int>(self.work().opType()); },
+          "The number of its operation, c10d's; 100 where that is not known any more.")
+      .def(
+          "duration", [](const WorkHandle& self) { return self.work().duration().count(); },
+          "How many milliseconds it ran; NotSupportedError where nobody has measured that.")
       .def("end_descriptor", endDescriptor,
            "A descriptor that can be read from once it has ended, to be closed by the caller.")
       .def("add_done_callback", addDoneCallback, nb::arg("callback"),

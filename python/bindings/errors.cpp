@@ -6,6 +6,7 @@
 #include "unisono/base/error.hpp"
 
 #include "bindings/convert.hpp"
+#include "bindings/python_failure.hpp"
 
 namespace unisono::python {
 namespace {
@@ -90,6 +91,8 @@ void raise(const DistError& error) {
 void translate(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
+  } catch (const PythonFailure& failure) {
+    failure.raise();
   } catch (const DistError& error) {
     try {
       raise(error);

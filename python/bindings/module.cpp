@@ -21,6 +21,7 @@ NB_MODULE(_core, module) {
   python::bindRendezvous(module);
   python::bindWork(module);
   python::bindGroup(module);
+  python::bindBackend(module);
   python::bindDdp(module);
   python::bindLogger(module);
 }

@@ -205,6 +205,16 @@ class Work:
     def source_rank(self) -> int:
         """The rank that a message came from."""
 
+    def op_type(self) -> int:
+        """
+        The number of its operation, c10d's; 100 where that is not known any more.
+        """
+
+    def duration(self) -> float:
+        """
+        How many milliseconds it ran; NotSupportedError where nobody has measured that.
+        """
+
     def end_descriptor(self) -> int:
         """
         A descriptor that can be read from once it has ended, to be closed by the caller.
@@ -279,6 +289,54 @@ def init_group(url: str | None, store: Store | None, rank: int | None, size: int
     """
     Meets the other ranks at `url` or `store`; what is None the launcher says.
     """
+
+class OpenWork(Work):
+    """An operation that is ended from Python."""
+
+    def __init__(self) -> None: ...
+
+    def finish(self) -> None:
+        """It has ended well, unless it has ended before."""
+
+    def fail(self, error: BaseException) -> None:
+        """It has failed with `error`, unless it has ended before."""
+
+def group_by(core: object, store: object, rank: int, size: int, name: str, backend: str, gathers: bool) -> Group:
+    """
+    A group whose operations are what `core.submit()` does; whether it has all_gather_single.
+    """
+
+def fake_group(rank: int, size: int, fake_option: int, error_on_collective: bool) -> Group:
+    """A group of a process that pretends to be one of many."""
+
+def checked_group(wrapped: Group, store: object) -> Group:
+    """
+    A group by the backend of another, whose ranks compare calls before they begin.
+    """
+
+class Coalescing:
+    """Operations that are collected."""
+
+    def __init__(self, group: Group) -> None: ...
+
+    def end(self) -> Work:
+        """Starts them together."""
+
+class CompletionWatch:
+    """Who is told of each operation's end."""
+
+    def __init__(self, group: Group, hook: Callable[[int, int, int, int, float], object]) -> None: ...
+
+    def wait(self) -> None:
+        """
+        Returns when all operations that were begun have ended, and the hook was told.
+        """
+
+def sequence_number(group: Group) -> int:
+    """How many operations there were."""
+
+def has_hooks(group: Group) -> bool:
+    """Whether somebody is told of operations."""
 
 def compute_bucket_assignment_by_size(arrays: Sequence[object], limits: Sequence[int], expect_sparse: Sequence[bool], indices: Sequence[int]) -> tuple[list[list[int]], list[int]]:
     """Which arrays travel together, and where each bucket was closed."""

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from unisono._arrays import Array
-from unisono._errors import DistError
 from unisono._work import Work
 
 Storage = Any
@@ -97,11 +96,11 @@ class Pending:
     def wait(self, array: Array) -> None:
         """Waits for all works of `array`, and raises what the first one failed with."""
         storage = storage_of(array)
-        failed: DistError | None = None
+        failed: Exception | None = None
         while (wait := self._next(storage)) is not None:
             try:
                 wait.wait()  # an interrupt leaves it for another time
-            except DistError as error:
+            except Exception as error:
                 failed = failed or error
             self._forget(storage, wait)
         if failed is not None:

@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from unisono import _core
-from unisono._errors import DistError
 from unisono._refusal import refusal
 
 if TYPE_CHECKING:
@@ -60,11 +59,11 @@ class Work(Generic[T]):
         self.wait(timeout)
         return self._value
 
-    def exception(self, timeout: timedelta | float | None = None) -> DistError | None:
+    def exception(self, timeout: timedelta | float | None = None) -> Exception | None:
         """Waits for its end; then what it failed with, or None."""
         try:
             self.wait(timeout)
-        except DistError as error:
+        except Exception as error:
             if not self.done():
                 raise  # the wait has failed, not the operation
             return error

@@ -379,7 +379,7 @@ works[0].add_done_callback(print)
     "with a future that is not there yet": """
 import threading
 import unisono.distributed as dist
-from unisono.distributed._kinds import Work
+from unisono.distributed._works import Work
 from unisono.testing import local_world
 context = local_world(2)
 worlds = context.__enter__()

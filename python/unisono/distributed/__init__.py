@@ -29,7 +29,16 @@ from unisono.distributed.rendezvous import register_rendezvous_handler, rendezvo
 TYPE_CHECKING = False  # for type checkers only; typing itself takes milliseconds to import
 if TYPE_CHECKING:
     from unisono._core import BuiltinCommHookType, GradBucket
-    from unisono.distributed import _kinds, _logger, _options, _reducer, _registry
+    from unisono.distributed import (
+        _backends,
+        _kinds,
+        _logger,
+        _native_backends,
+        _options,
+        _reducer,
+        _registry,
+        _special_works,
+    )
     from unisono.distributed._collectives import (
         all_gather,
         all_gather_coalesced,
@@ -57,7 +66,6 @@ if TYPE_CHECKING:
         set_debug_level_from_env,
     )
     from unisono.distributed._groups import (
-        default_pg_timeout,
         destroy_process_group,
         get_backend,
         get_backend_config,
@@ -84,8 +92,9 @@ if TYPE_CHECKING:
         new_subgroups_by_enumeration,
         split_group,
     )
-    from unisono.distributed._kinds import Backend, ReduceOp, Work
+    from unisono.distributed._kinds import Backend, ReduceOp
     from unisono.distributed._logger import Logger
+    from unisono.distributed._making import default_pg_timeout
     from unisono.distributed._messages import P2POp, batch_isend_irecv, irecv, isend, recv, send
     from unisono.distributed._object_lists import (
         all_gather_object,
@@ -106,8 +115,10 @@ if TYPE_CHECKING:
         ReduceScatterOptions,
         ScatterOptions,
     )
+    from unisono.distributed._process_group import ProcessGroup
     from unisono.distributed._reducer import Reducer
-    from unisono.distributed._state import GroupMember, ProcessGroup, group
+    from unisono.distributed._state import GroupMember, group
+    from unisono.distributed._works import Work
 
     _broadcast_coalesced = _reducer._broadcast_coalesced
     _compute_bucket_assignment_by_size = _reducer._compute_bucket_assignment_by_size
@@ -116,6 +127,15 @@ if TYPE_CHECKING:
     _verify_params_across_processes = _reducer._verify_params_across_processes
     _DEFAULT_FIRST_BUCKET_BYTES = _reducer._DEFAULT_FIRST_BUCKET_BYTES
     AllgatherOptions = _options.AllgatherOptions
+    ErrorType = _backends.ErrorType
+    _Backend = _backends._Backend
+    _DistributedBackendOptions = _backends._DistributedBackendOptions
+    FakeProcessGroup = _native_backends.FakeProcessGroup
+    FakeWork = _special_works.FakeWork
+    PythonCallbackWork = _special_works.PythonCallbackWork
+    _ProcessGroupWrapper = _native_backends._ProcessGroupWrapper
+    _Work = Work
+    _create_work_from_future = _special_works._create_work_from_future
     DDPLoggingData = _logger.DDPLoggingData
     WorkResult = _kinds.WorkResult
     _get_work_registry_size = _registry._get_work_registry_size
@@ -231,6 +251,9 @@ __all__ = [
 
 # Loaded when they are asked for: who uses a store alone need not wait for them.
 _HOMES = {
+    "_backends": """
+        ErrorType _Backend _DistributedBackendOptions
+    """,
     "_collectives": """
         all_gather all_gather_coalesced all_gather_into_tensor all_gather_single all_reduce
         all_reduce_coalesced all_to_all all_to_all_single barrier broadcast gather
@@ -241,7 +264,7 @@ _HOMES = {
         DebugLevel get_debug_level set_debug_level set_debug_level_from_env
     """,
     "_groups": """
-        default_pg_timeout destroy_process_group get_backend get_backend_config
+        destroy_process_group get_backend get_backend_config
         get_default_backend_for_device get_global_rank get_group_rank get_node_local_rank
         get_pg_count get_process_group_ranks get_rank get_world_size init_process_group
         is_available is_backend_available is_gloo_available is_initialized is_mpi_available
@@ -249,13 +272,19 @@ _HOMES = {
         new_group new_subgroups new_subgroups_by_enumeration split_group
     """,
     "_kinds": """
-        Backend ReduceOp Work WorkResult
+        Backend ReduceOp WorkResult
     """,
     "_logger": """
         DDPLoggingData Logger
     """,
+    "_making": """
+        default_pg_timeout
+    """,
     "_messages": """
         P2POp batch_isend_irecv irecv isend recv send
+    """,
+    "_native_backends": """
+        FakeProcessGroup _ProcessGroupWrapper
     """,
     "_object_lists": """
         all_gather_object broadcast_object_list gather_object recv_object_list
@@ -264,6 +293,9 @@ _HOMES = {
     "_options": """
         AllToAllOptions AllgatherOptions AllreduceCoalescedOptions AllreduceOptions BarrierOptions
         BroadcastOptions GatherOptions ReduceOptions ReduceScatterOptions ScatterOptions
+    """,
+    "_process_group": """
+        ProcessGroup
     """,
     "_reducer": """
         BuiltinCommHookType GradBucket Reducer _DEFAULT_FIRST_BUCKET_BYTES _broadcast_coalesced
@@ -275,7 +307,13 @@ _HOMES = {
         _set_thread_isolation_mode _unregister_all_process_groups _unregister_process_group
     """,
     "_state": """
-        GroupMember ProcessGroup group
+        GroupMember group
+    """,
+    "_special_works": """
+        FakeWork PythonCallbackWork _create_work_from_future
+    """,
+    "_works": """
+        Work
     """,
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
@@ -286,6 +324,8 @@ def __getattr__(name: str) -> object:
         from unisono.distributed._kinds import make_premul_sum
 
         return make_premul_sum
+    if name == "_Work":  # torch's other name for it
+        name = "Work"
     if name not in _HOME_OF:
         raise AttributeError(f"module 'unisono.distributed' has no attribute {name!r}")
     import importlib

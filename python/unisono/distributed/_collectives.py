@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from unisono._arrays import Array
 from unisono._refusal import refusal
-from unisono.distributed._kinds import Op, ReduceOp, Work, plain
+from unisono.distributed._kinds import Op, ReduceOp, plain
 from unisono.distributed._state import (
     ProcessGroup,
     check_timeout,
     group_rank_of,
     member_group,
 )
+from unisono.distributed._works import Work
 
 if TYPE_CHECKING:
     from unisono._future import Future

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from unisono._refusal import refusal
-from unisono._work import milliseconds
-from unisono.distributed._kinds import Op, ReduceOp, Work, plain
+from unisono.distributed._kinds import Op, ReduceOp
 from unisono.distributed._options import (
     AllgatherOptions,
     AllreduceCoalescedOptions,
@@ -26,9 +25,7 @@ from unisono.distributed._options import (
     ScatterOptions,
     takes,
 )
-
-if TYPE_CHECKING:
-    from unisono import Group
+from unisono.distributed._works import Work
 
 Array = Any
 Arrays = list[Any]
@@ -37,87 +34,39 @@ Timeout = timedelta | None
 
 
 class GroupCalls:
-    """What can be done with arrays."""
+    """What can be done with arrays, by a group or by a backend."""
 
-    def __init__(self, group: Group) -> None:
-        self._group = group
-        self._submit = group._core.submit
+    def start(self, *call: Any, **told: Any) -> Any:  # noqa: ANN401 (as the method has it)
+        """Starts an operation, by the method that the class has for it; see NativeCalls."""
+        raise NotImplementedError
 
-    def rank(self) -> int:
-        """The rank of this process in the group."""
-        return self._group.rank
-
-    def size(self) -> int:
-        """How many ranks the group has."""
-        return self._group.size
-
-    def abort(self) -> None:
-        """Fails what is under way and all that comes later, on every rank."""
-        self._group.abort()
-
-    def shutdown(self) -> None:
-        """Ends it in order."""
-        self._group.close()
-
-    def set_timeout(self, timeout: timedelta) -> None:
-        """How long operations may take that have no timeout of their own."""
-        self._group._core.set_timeout(milliseconds(timeout))
-
-    def start(
-        self,
-        operation: str,
-        inputs: Sequence[Array],
-        outputs: Sequence[Array],
-        *,
-        op: Op = ReduceOp.SUM,
-        root: int = -1,
-        peer: int = -1,
-        tag: int = 0,
-        async_op: bool = True,
-        timeout: Timeout = None,
-        input_splits: Sequence[int] = (),
-        output_splits: Sequence[int] = (),
-    ) -> Work:
-        """Starts an operation, and waits for it unless `async_op`."""
-        most = -1 if timeout is None else milliseconds(timeout)
-        work = self._submit(
-            operation,
-            inputs,
-            outputs,
-            plain(op),
-            root,
-            peer,
-            tag,
-            async_op,
-            most,
-            input_splits,
-            output_splits,
-        )
-        return Work(work, list(outputs))
+    def _begin(self, *call: Any, **told: Any) -> Work:  # noqa: ANN401 (as start())
+        """What the methods here do, where a class has none of its own."""
+        raise NotImplementedError
 
     @takes(AllreduceOptions)
     def allreduce(self, tensors: Array, op: Op = ReduceOp.SUM, timeout: Timeout = None) -> Work:
         """Everybody gets the reduction of all, in place."""
-        return self.start("all_reduce", (), _listed(tensors), op=op, timeout=timeout)
+        return self._begin("all_reduce", (), _listed(tensors), op=op, timeout=timeout)
 
     @takes(AllreduceCoalescedOptions)
     def allreduce_coalesced(
         self, tensors: list[Array], op: Op = ReduceOp.SUM, timeout: Timeout = None
     ) -> Work:
         """allreduce() of several arrays."""
-        return self.start("all_reduce_coalesced", (), tensors, op=op, timeout=timeout)
+        return self._begin("all_reduce_coalesced", (), tensors, op=op, timeout=timeout)
 
     @takes(BroadcastOptions)
     def broadcast(self, tensor: Array, root: int = 0, timeout: Timeout = None) -> Work:
         """Everybody gets the root's elements, in place."""
-        return self.start("broadcast", (), _listed(tensor), root=root, timeout=timeout)
+        return self._begin("broadcast", (), _listed(tensor), root=root, timeout=timeout)
 
     @takes(ReduceOptions)
     def reduce(
         self, tensor: Array, root: int = 0, op: Op = ReduceOp.SUM, timeout: Timeout = None
     ) -> Work:
         """The root gets the reduction of all, in place."""
-        return self.start("reduce", (), _listed(tensor), op=op, root=root, timeout=timeout)
+        return self._begin("reduce", (), _listed(tensor), op=op, root=root, timeout=timeout)
 
     @takes(AllgatherOptions)
     def allgather(
@@ -125,7 +74,7 @@ class GroupCalls:
     ) -> Work:
         """Everybody gets the arrays of all, by rank."""
         outputs = _inner(output_tensors)
-        return self.start(
+        return self._begin(
             "all_gather",
             _listed(input_tensor),
             outputs,
@@ -140,7 +89,7 @@ class GroupCalls:
         """allgather() of several arrays: list r gets those of rank r."""
         outputs = [array for each in output_lists for array in each]
         splits = [len(each) for each in output_lists]
-        return self.start(
+        return self._begin(
             "all_gather_coalesced", input_list, outputs, timeout=timeout, output_splits=splits
         )
 
@@ -152,14 +101,14 @@ class GroupCalls:
         timeout: Timeout = None,
     ) -> Work:
         """Everybody gets the arrays of all, one after the other, in one."""
-        return self.start("all_gather_single", (input,), (output,), timeout=timeout)
+        return self._begin("all_gather_single", (input,), (output,), timeout=timeout)
 
     @takes(AllgatherOptions)
     def all_gather_single_coalesced(
         self, outputs: list[Array], inputs: list[Array], timeout: Timeout = None
     ) -> Work:
         """all_gather_single() of several arrays."""
-        return self.start("all_gather_single_coalesced", inputs, outputs, timeout=timeout)
+        return self._begin("all_gather_single_coalesced", inputs, outputs, timeout=timeout)
 
     @takes(GatherOptions)
     def gather(
@@ -171,7 +120,7 @@ class GroupCalls:
     ) -> Work:
         """The root gets the arrays of all, by rank; the others give an empty list."""
         outputs = _inner(output_tensors)
-        return self.start(
+        return self._begin(
             "gather",
             _listed(input_tensor),
             outputs,
@@ -190,7 +139,7 @@ class GroupCalls:
     ) -> Work:
         """Rank r gets array r of the root's list; the others give an empty one."""
         inputs = _inner(input_tensors)
-        return self.start(
+        return self._begin(
             "scatter",
             inputs,
             _listed(output_tensor),
@@ -209,7 +158,7 @@ class GroupCalls:
     ) -> Work:
         """Rank r gets the reduction of everybody's array r."""
         inputs = _inner(input)
-        return self.start(
+        return self._begin(
             "reduce_scatter",
             inputs,
             _listed(output),
@@ -227,7 +176,7 @@ class GroupCalls:
         timeout: Timeout = None,
     ) -> Work:
         """Rank r gets part r of the reduction of everybody's array."""
-        return self.start(
+        return self._begin(
             "reduce_scatter_single", (inputTensor,), (outputTensor,), op=op, timeout=timeout
         )
 
@@ -240,7 +189,7 @@ class GroupCalls:
         timeout: Timeout = None,
     ) -> Work:
         """reduce_scatter_single() of several arrays."""
-        return self.start(
+        return self._begin(
             "reduce_scatter_single_coalesced", inputs, outputs, op=op, timeout=timeout
         )
 
@@ -249,7 +198,7 @@ class GroupCalls:
         self, output_tensors: list[Array], input_tensors: list[Array], timeout: Timeout = None
     ) -> Work:
         """Rank r gets array r of everybody's list, by rank."""
-        return self.start("all_to_all", input_tensors, output_tensors, timeout=timeout)
+        return self._begin("all_to_all", input_tensors, output_tensors, timeout=timeout)
 
     @takes(AllToAllOptions)
     def all_to_all_single(
@@ -261,7 +210,7 @@ class GroupCalls:
         timeout: Timeout = None,
     ) -> Work:
         """Rows from everybody, by rank, and rows to everybody; equal parts for empty splits."""
-        return self.start(
+        return self._begin(
             "all_to_all_single",
             (input,),
             (output,),
@@ -279,24 +228,20 @@ class GroupCalls:
 
     def send(self, tensors: list[Array], dstRank: int, tag: int) -> Work:  # noqa: N803
         """To a rank, which receives as many elements with the same tag."""
-        return self.start("send", tensors, (), peer=dstRank, tag=tag)
+        return self._begin("send", tensors, (), peer=dstRank, tag=tag)
 
     def recv(self, tensors: list[Array], srcRank: int, tag: int) -> Work:  # noqa: N803
         """From a rank, in place."""
-        return self.start("recv", (), tensors, peer=srcRank, tag=tag)
+        return self._begin("recv", (), tensors, peer=srcRank, tag=tag)
 
     def recv_anysource(self, tensors: list[Array], tag: int) -> Work:
         """From whoever sends first, in place."""
-        return self.start("recv_anysource", (), tensors, tag=tag)
+        return self._begin("recv_anysource", (), tensors, tag=tag)
 
     @takes(BarrierOptions)
     def barrier(self, timeout: Timeout = None) -> Work:
         """Ends when everybody has called it."""
-        return self.start("barrier", (), (), timeout=timeout)
-
-    def monitored_barrier(self, timeout: Timeout = None, wait_all_ranks: bool = False) -> None:
-        """Waits for all ranks; on rank 0 the error says who has not come."""
-        self._group.monitored_barrier(timeout=timeout, wait_all_ranks=wait_all_ranks)
+        return self._begin("barrier", (), (), timeout=timeout)
 
 
 def _listed(tensors: Array) -> Sequence[Array]:

@@ -13,7 +13,9 @@ from unisono._last_words import leave_last_words
 from unisono._refusal import refusal
 from unisono._work import milliseconds
 from unisono.distributed import _registry
-from unisono.distributed._kinds import Backend, core_backend, is_known
+from unisono.distributed._kinds import Backend, core_backend, is_known, plugin_of
+from unisono.distributed._making import Plan, default_pg_timeout, plan_apart
+from unisono.distributed._process_group import NativeGroup
 from unisono.distributed._state import (
     NON_GROUP_MEMBER,
     ProcessGroup,
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
 
 Subgroup = Any
 """A ProcessGroup, or what a rank that is not in it gets."""
-
-default_pg_timeout = timedelta(minutes=30)
 
 # How often this process has had a world: ranks that meet again at the same store meet at a place
 # of their own each time.
@@ -121,9 +121,9 @@ def init_process_group(
         )
     leave_last_words()
     called = "default_pg" if _worlds == 0 else f"default_pg_{_worlds + 1}"
-    core = _core.init_group(None, store, rank, world_size, called, inner, milliseconds(timeout))
+    plan = Plan(called, name, list(range(world_size)), rank, store, timeout, pg_options)
+    world.default = plan.make()
     _worlds += 1
-    world.default = ProcessGroup(Group(core), name, list(range(world_size)), store)
     world.default.group_desc = "default_pg"
     world.groups = [world.default]
     world.made = 1
@@ -149,7 +149,10 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
     if ending is not world.default:
         world.groups.remove(ending)
         _registry.forget(ending)
-        ending.shutdown()
+        try:
+            ending.shutdown()
+        finally:
+            ending._let_go()
         return
     groups, world.groups, world.default, world.made = world.groups, [], None, 0
     errors = []
@@ -159,6 +162,7 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
             each.shutdown()
         except Exception as error:
             errors.append(error)
+        each._let_go()
     if errors:
         raise errors[0]
 
@@ -255,51 +259,36 @@ def new_group(
         return None
     if not members:
         return NON_GROUP_MEMBER
-    most = milliseconds(default_pg_timeout if timeout is None else timeout)
+    most = default_pg_timeout if timeout is None else timeout
     world.made += 1
-    if use_local_synchronization:
-        core = _meet_alone(parent, members, name, most)
-    else:
-        made = parent._group._core.split_group([members], most, group_desc or "", sort_ranks)
-        if made is None:
+    if use_local_synchronization or not _splits(parent, name):
+        if parent.rank() not in members:
             return NON_GROUP_MEMBER
-        core = made
-    return _registered_new(core, name, members, parent, group_desc)
+        plan = plan_apart(parent, members, name, most, pg_options)
+        return _registered_new(plan.make(), group_desc)
+    core = parent._group._core.split_group(
+        [members], milliseconds(most), group_desc or "", sort_ranks
+    )
+    if core is None:
+        return NON_GROUP_MEMBER
+    made = ProcessGroup(Group(core), name, members, parent.get_group_store())
+    return _registered_new(made, group_desc)
 
 
 def _backend_like(parent: ProcessGroup, backend: str | None) -> Backend:
-    """The name of a new group's backend, which has to be of the parent's kind."""
+    """The name of a new group's backend. One that is fake meets nobody."""
     name = Backend(backend) if backend else parent._backend
-    if core_backend(name) != core_backend(parent._backend):
+    if (core_backend(name) == "fake") != (core_backend(parent._backend) == "fake"):
         raise refusal(f"a group of backend '{name}' cannot be made out of '{parent._backend}'")
     return name
 
 
-def _meet_alone(
-    parent: ProcessGroup, members: list[int], backend: Backend, most: int
-) -> _core.Group:
-    """A group whose members meet at the store, without a word to the others."""
-    if len(set(members)) != len(members) or not set(members) <= set(parent._places):
-        raise refusal(f"the ranks {members} are not all of the world, or one is named twice")
-    # The same on all members, and another each time the same ranks make a group.
-    before = parent._met_alone.get(tuple(members), 0)
-    parent._met_alone[tuple(members)] = before + 1
-    place = "_".join(str(rank) for rank in members)
-    name = f"{parent.group_name}/local/{place}/{before}"
-    rank = members.index(parent.rank())
-    return _core.init_group(
-        None, parent.get_group_store(), rank, len(members), name, core_backend(backend), most
-    )
+def _splits(parent: ProcessGroup, backend: Backend) -> bool:
+    """Whether a group of that backend is made by the parent's own; others meet at the store."""
+    return isinstance(parent, NativeGroup) and plugin_of(backend) is None
 
 
-def _registered_new(
-    core: _core.Group,
-    backend: Backend,
-    ranks: list[int],
-    parent: ProcessGroup,
-    desc: str | None,
-) -> ProcessGroup:
-    group = ProcessGroup(Group(core), backend, ranks, parent.get_group_store())
+def _registered_new(group: ProcessGroup, desc: str | None) -> ProcessGroup:
     group.group_desc = desc or "undefined"
     world.groups.append(group)
     _registry.note(group)
@@ -375,10 +364,18 @@ def split_group(
     check_timeout(timeout)
     name = _backend_like(parent, backend)
     lists = [sorted(ranks) for ranks in split_ranks]
-    most = milliseconds(default_pg_timeout if timeout is None else timeout)
-    core = parent._group._core.split_group(lists, most, group_desc or "", True)
+    most = default_pg_timeout if timeout is None else timeout
+    mine = next((ranks for ranks in lists if parent.rank() in ranks), [])
     world.made += 1
+    if not _splits(parent, name):
+        members = [get_global_rank(parent, rank) for rank in mine]
+        if not members:
+            return None
+        plan = plan_apart(parent, members, name, most, pg_options)
+        return _registered_new(plan.make(), group_desc)
+    core = parent._group._core.split_group(lists, milliseconds(most), group_desc or "", True)
     if core is None:
         return None
-    mine = next(ranks for ranks in lists if parent.rank() in ranks)
-    return _registered_new(core, name, [parent._ranks[rank] for rank in mine], parent, group_desc)
+    members = [get_global_rank(parent, rank) for rank in mine]
+    made = ProcessGroup(Group(core), name, members, parent.get_group_store())
+    return _registered_new(made, group_desc)

@@ -1,19 +1,13 @@
-"""What operations are told and what they give: ReduceOp, Backend, Work and its Future."""
+"""What operations are told and what they say: ReduceOp, Backend, and the results of works."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+import warnings
+from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
-from unisono import _work as base
-from unisono._errors import DistError, DistTimeoutError
-from unisono._future import Future
 from unisono._refusal import refusal
-
-NO_TIMEOUT = timedelta(0)
-"""As torch writes it: a wait without limit."""
-
 
 Op = Any
 """A reduction: one of ReduceOp's constants, or a ReduceOp."""
@@ -40,6 +34,18 @@ class WorkResult(IntEnum):
     TIMEOUT = 1
     COMM_ERROR = 2
     UNKNOWN = 100
+
+
+class BackendType(IntEnum):
+    """The kinds of backends that c10d knows, under torch's numbers."""
+
+    UNDEFINED = 0
+    GLOO = 1
+    NCCL = 2
+    UCC = 3
+    MPI = 4
+    XCCL = 5
+    CUSTOM = 6
 
 
 class _ReduceOpMeta(type):
@@ -85,8 +91,22 @@ def plain(op: object) -> object:
     return op
 
 
+def reduction(op: Op) -> Op:
+    """The other way: one of ReduceOp, also where it is called by its name."""
+    if isinstance(op, str):
+        return RedOpType[op.upper()]
+    return make_premul_sum(op[1]) if isinstance(op, tuple) else op
+
+
 # What is asked for by these names is done by unisono, in the memory of the CPU.
 _FOR_THE_CPU = ("unisono", "gloo", "mpi", "ucc", "undefined")
+
+
+class Plugin(NamedTuple):
+    """What makes the backends, or groups, of a name that the program has registered."""
+
+    creator_fn: Callable[..., Any]
+    extended_api: bool
 
 
 class Backend(str):
@@ -102,6 +122,20 @@ class Backend(str):
     UNISONO = "unisono"
     backend_list: ClassVar[list[str]] = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI, FAKE, UNISONO]
     default_device_backend_map: ClassVar[dict[str, str]] = {"cpu": UNISONO}
+    backend_capability: ClassVar[dict[str, list[str]]] = {
+        name: ["cpu"] for name in (GLOO, UCC, MPI, FAKE, UNISONO)
+    }
+    backend_type_map: ClassVar[dict[str, BackendType]] = {
+        UNDEFINED: BackendType.UNDEFINED,
+        GLOO: BackendType.GLOO,
+        NCCL: BackendType.NCCL,
+        XCCL: BackendType.XCCL,
+        UCC: BackendType.UCC,
+        MPI: BackendType.MPI,
+        FAKE: BackendType.CUSTOM,
+        UNISONO: BackendType.CUSTOM,
+    }
+    _plugins: ClassVar[dict[str, Plugin]] = {}  # by the name in upper case
 
     __slots__ = ()
 
@@ -110,6 +144,40 @@ class Backend(str):
             raise refusal("Backend constructor parameter must be string-ish")
         return str.__new__(cls, name.lower())
 
+    @classmethod
+    def register_backend(
+        cls,
+        name: str,
+        func: Callable[..., Any],
+        extended_api: bool = False,
+        devices: str | list[str] | None = None,
+    ) -> None:
+        """Lets groups be made by that name: `func(store, rank, size, timeout)` gives a backend.
+
+        That is what derives from _Backend, or from ProcessGroup, which is then the group itself.
+        With `extended_api` it is `func(options, pg_options)`, with _DistributedBackendOptions.
+        """
+        known, upper = name.lower(), name.upper()
+        if known in Backend.backend_list and upper not in Backend._plugins:
+            raise refusal(f"a backend '{known}' comes with unisono", "register another name")
+        if not callable(func):
+            raise TypeError(f"func must make a backend, which {type(func).__name__} cannot")
+        if devices is None:
+            warnings.warn(
+                f"Device capability of {name} unspecified, assuming `cpu`. Please specify it via "
+                "the `devices` argument of `register_backend`.",
+                stacklevel=2,
+            )
+        setattr(Backend, upper, known)
+        if known not in Backend.backend_list:
+            Backend.backend_list.append(known)
+        places = ["cpu"] if devices is None else [devices] if isinstance(devices, str) else devices
+        for device in places:
+            Backend.default_device_backend_map.setdefault(device, known)
+        Backend.backend_capability[known] = list(places)
+        Backend.backend_type_map[known] = BackendType.CUSTOM
+        Backend._plugins[upper] = Plugin(func, extended_api)
+
 
 def on_cpu(backend: str) -> str | None:
     """The part of "gloo" or "cpu:gloo,cuda:nccl" that is for the CPU; None without one."""
@@ -117,14 +185,24 @@ def on_cpu(backend: str) -> str | None:
     return next((name for device, _, name in parts if device in ("", "cpu")), None)
 
 
+def plugin_of(backend: str) -> Plugin | None:
+    """What makes groups of that name, where the program has registered it for the CPU."""
+    name = on_cpu(backend)
+    if name is None or "cpu" not in Backend.backend_capability.get(name, ()):
+        return None
+    return Backend._plugins.get(name.upper())
+
+
 def is_known(backend: str) -> bool:
     """Whether groups can be had by that name."""
-    return on_cpu(backend) in (*_FOR_THE_CPU, "fake")
+    return on_cpu(backend) in (*_FOR_THE_CPU, "fake") or plugin_of(backend) is not None
 
 
 def core_backend(backend: str) -> str:
-    """The backend of the extension that does what is asked for."""
+    """The backend of the extension that does what is asked for; that of a plugin is its name."""
     name = on_cpu(backend)
+    if name is not None and plugin_of(backend) is not None:
+        return name
     if name == "fake":
         return "fake"
     if name not in _FOR_THE_CPU:
@@ -133,37 +211,3 @@ def core_backend(backend: str) -> str:
             "ask for 'unisono', or 'gloo', which means the same here",
         )
     return "unisono"
-
-
-class Work(base.Work[list[Any]]):
-    """An operation under way, of async_op=True. Its result is the list of arrays it writes to."""
-
-    __slots__ = ()
-
-    def wait(self, timeout: timedelta | float | None = NO_TIMEOUT) -> bool:
-        """Waits until it has ended, and raises what it failed with; timedelta(0) is no limit."""
-        return self._work.wait(-1 if timeout == NO_TIMEOUT else base.milliseconds(timeout))
-
-    def exception(self, timeout: timedelta | float | None = None) -> DistError | None:
-        """What it failed with; None while it is under way, or when it ended well."""
-        return super().exception(timeout) if self.is_completed() else None
-
-    def synchronize(self) -> None:
-        """As wait(): there is no stream to be put in order."""
-        self.wait()
-
-    def get_future_result(self) -> Future:
-        """A Future of how it has ended, as a number of WorkResult: it never fails itself."""
-        future = Future()
-        self.add_done_callback(lambda _: future.set_result(int(self._outcome())))
-        return future
-
-    def _outcome(self) -> WorkResult:
-        error = self.exception()
-        if error is None:
-            return WorkResult.SUCCESS
-        timed_out = isinstance(error, DistTimeoutError)
-        return WorkResult.TIMEOUT if timed_out else WorkResult.COMM_ERROR
-
-    def _source_rank(self) -> int:
-        return self.source_rank()

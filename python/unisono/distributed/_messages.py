@@ -7,13 +7,13 @@ from typing import Any
 
 from unisono._arrays import Array, shape_of
 from unisono._refusal import refusal
-from unisono.distributed._kinds import Work
 from unisono.distributed._state import (
     ProcessGroup,
     default_group,
     group_rank_of,
     member_group,
 )
+from unisono.distributed._works import Work
 
 Group = ProcessGroup | None
 
@@ -75,7 +75,7 @@ def recv(
     if pg is None:
         return -1
     if src is None and group_src is None:
-        work = pg.start("recv_anysource", (), (tensor,), tag=tag, async_op=False)
+        work: Work = pg.start("recv_anysource", (), (tensor,), tag=tag, async_op=False)
         return pg._ranks[work.source_rank()]
     peer = other_rank(pg, group_rank_of(pg, src, group_src), "source")
     pg.start("recv", (), (tensor,), peer=peer, tag=tag, async_op=False)

@@ -7,7 +7,8 @@ from datetime import timedelta
 from functools import wraps
 from typing import Any, ClassVar
 
-from unisono.distributed._kinds import ReduceOp, Work
+from unisono.distributed._kinds import ReduceOp
+from unisono.distributed._works import Work
 
 # Torch's: the timeout of the group counts.
 UNSET = timedelta(milliseconds=-1)

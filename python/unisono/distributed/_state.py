@@ -4,61 +4,11 @@ from __future__ import annotations
 
 import warnings
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from unisono._refusal import refusal
-from unisono.distributed._group_calls import GroupCalls
-
-if TYPE_CHECKING:
-    from unisono import Group
-    from unisono._core import Store
-    from unisono.distributed._kinds import Backend
+from unisono.distributed._process_group import ProcessGroup as ProcessGroup
 
 NON_GROUP_MEMBER = -100  # torch's number: what a rank gets for a group that it is not in
-
-
-class ProcessGroup(GroupCalls):
-    """Ranks that work together: what init_process_group(), new_group() and the like make."""
-
-    def __init__(self, group: Group, backend: Backend, ranks: list[int], store: Store) -> None:
-        super().__init__(group)
-        self._backend = backend
-        self._ranks = ranks  # by rank in the group, the rank in the world
-        self._places = {rank: place for place, rank in enumerate(ranks)}
-        self._store: Store | None = store
-        self._met_alone: dict[tuple[int, ...], int] = {}  # how often these have made a group
-        self.group_desc: str = "undefined"
-
-    def __repr__(self) -> str:
-        return f"<unisono.distributed.ProcessGroup {self.group_name!r} of ranks {self._ranks}>"
-
-    @property
-    def group_name(self) -> str:
-        """The name under which errors speak of it."""
-        return self._group.name
-
-    @property
-    def bound_device_id(self) -> None:
-        """None: the memory is the CPU's."""
-        return None
-
-    def name(self) -> str:
-        """The name of its backend."""
-        return str(self._backend)
-
-    def get_group_store(self) -> Store:
-        """The store at which the ranks of the world have met."""
-        if self._store is None:
-            raise refusal("this group has been destroyed, and has no store any more")
-        return self._store
-
-    def shutdown(self) -> None:
-        """Ends it in order, and lets go of the store: its port may be used again."""
-        try:
-            super().shutdown()
-        finally:
-            self._group._leave()
-            self._store = None
 
 
 class World:
