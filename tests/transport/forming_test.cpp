@@ -226,6 +226,57 @@ TEST_F(FormingTest, LeavesNothingInTheStore) {
   }
 }
 
+/// One rank's way to a store: counts what it asks for, but for what it deletes.
+class CountingStore final : public Store {
+ public:
+  explicit CountingStore(StorePtr store) : inner_(std::move(store)) {}
+  void set(std::string_view key, BytesView value) override { counted().set(key, value); }
+  Bytes get(std::string_view key) override { return counted().get(key); }
+  Bytes compareSet(std::string_view key, BytesView expected, BytesView desired) override {
+    return counted().compareSet(key, expected, desired);
+  }
+  std::int64_t add(std::string_view key, std::int64_t by) override {
+    return counted().add(key, by);
+  }
+  bool deleteKey(std::string_view key) override { return inner_->deleteKey(key); }
+  bool check(std::span<const std::string> keys) override { return counted().check(keys); }
+  void wait(std::span<const std::string> keys, std::chrono::milliseconds timeout) override {
+    counted().wait(keys, timeout);
+  }
+  std::vector<Bytes> multiGet(std::span<const std::string> keys) override {
+    return counted().multiGet(keys);
+  }
+  std::int64_t numKeys() override { return counted().numKeys(); }
+  std::shared_ptr<Store> clone() override { return nullptr; }
+
+  int calls = 0;
+
+ private:
+  Store& counted() {
+    ++calls;
+    return *inner_;
+  }
+  const StorePtr inner_;
+};
+
+TEST_F(FormingTest, WhatARankAsksOfTheStoreDoesNotGrowWithTheGroup) {
+  constexpr int kSize = 12;
+  const auto shared = std::make_shared<HashStore>();
+  std::vector<int> calls(kSize);
+  const auto thrown = test::onThreads(kSize, [&](int rank) {
+    const auto mine = std::make_shared<CountingStore>(shared);
+    if (rank == 0) {  // so that nobody has to look after somebody who is late
+      for (int other = 1; other < kSize; ++other) {
+        shared->wait({cardKey(other)}, 60s);
+      }
+    }
+    const auto mesh = Mesh::form(meshOptions(mine, rank, kSize, cookie_, kLong));
+    calls[static_cast<std::size_t>(rank)] = mine->calls;
+  });
+  EXPECT_THAT(thrown, ::testing::Each(nullptr));
+  EXPECT_EQ(calls.front(), 5) << "card; wait for all, get all; roster; settled";
+}
+
 TEST_F(FormingTest, ALoopbackAddressIsOfNoUseToAnotherHost) {
   leaveCard(1, 5, "another-boot", "192.0.2.7");
   EXPECT_THAT(whyNot(0, 2),

@@ -13,8 +13,8 @@
 namespace unisono {
 namespace {
 
-/// The name of the group, which rank 0 has made up.
-std::string awaitCookie(const FormOptions& options, Meeting& meeting) {
+/// What rank 0 has announced: itself, and the name of the group that it has made up.
+RootRecord awaitRoot(const FormOptions& options, Meeting& meeting) {
   RootRecord root = meeting.awaitRoot();
   // A root that is gone may be one of an earlier group, whose successor is about to come.
   const Deadline successor = meeting.deadline().within(Meeting::kSuccessorTime);
@@ -32,7 +32,7 @@ std::string awaitCookie(const FormOptions& options, Meeting& meeting) {
     meeting.decline(root, Reason::PEER_UNREACHABLE,
                     str("rank ", options.rank, " of group '", options.group, "' uses TCP only"));
   }
-  return root.cookie;
+  return root;
 }
 
 /// The process that has announced itself as rank 0; empty when that is not known any more.
@@ -66,8 +66,13 @@ void addRoot(mesh::MeshOptions& all, Meeting& meeting) {
 /// What the others do.
 void addOther(mesh::MeshOptions& all, const FormOptions& options, Meeting& meeting) {
   std::string& cookie = all.meet.cookie;
-  cookie = cookie.empty() ? awaitCookie(options, meeting) : cookie;
-  all.meet.root = rootOf(options, cookie);
+  if (cookie.empty()) {
+    RootRecord root = awaitRoot(options, meeting);
+    cookie = std::move(root.cookie);
+    all.meet.root = std::move(root.process);
+  } else {
+    all.meet.root = rootOf(options, cookie);
+  }
   all.hearsay.saidForRoot = [&meeting, cookie] { return meeting.whatWasSaidFor(cookie); };
 }
 
@@ -84,9 +89,10 @@ std::unique_ptr<mesh::Mesh> formMesh(const FormOptions& options, std::string coo
                                  .timeout = options.timeout,
                                  .globalRanks = options.globalRanks},
                         .settings = options.settings};
-  options.rank == 0 ? addRoot(all, meeting) : addOther(all, options, meeting);
-  all.meet.spent = spent + elapsedSince(start);
   try {
+    all.addresses = mesh::Mesh::listen(options.store, meeting.deadline());
+    options.rank == 0 ? addRoot(all, meeting) : addOther(all, options, meeting);
+    all.meet.spent = spent + elapsedSince(start);
     return mesh::Mesh::form(all);
   } catch (...) {
     if (options.rank == 0 && isNew && !meeting.hasAnnounced()) {

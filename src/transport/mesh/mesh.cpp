@@ -70,6 +70,7 @@ Mesh::Mesh(const MeetOptions& options, Mesh* operations)
       bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       operations_(operations),
       record_(operations != nullptr ? operations->own_ : own_),
+      roster_(operations != nullptr ? operations->members_ : members_),
       mail_(operations != nullptr ? nullptr : new Mesh(options, this)),
       out_(static_cast<std::size_t>(options.size)),
       in_(static_cast<std::size_t>(options.size)),
@@ -82,19 +83,28 @@ Mesh::Mesh(const MeetOptions& options, Mesh* operations)
   }
 }
 
+std::vector<HostPort> Mesh::listen(const StorePtr& store, Deadline deadline) {
+  static_cast<void>(deriveKey("", "mesh"));  // the first is slow: a library gets ready
+  std::vector<HostPort> addresses;
+  const auto own = listenAt(ownAddresses(store, deadline));
+  for (const SocketAddress& each : announcedAddresses(own, deadline)) {
+    addresses.push_back({each.hostText(), each.port()});
+  }
+  return addresses;
+}
+
 std::unique_ptr<Mesh> Mesh::form(const MeshOptions& options) {
   const Deadline deadline = Deadline::after(options.meet.timeout - options.meet.spent);
   std::unique_ptr<Mesh> mesh(new Mesh(options.meet, nullptr));
-  Member self{.host = hostId(), .process = encodeMark(mesh->here_), .settings = options.settings};
-  const auto own = listenAt(ownAddresses(options.meet.store, deadline));
-  for (const SocketAddress& each : announcedAddresses(own, deadline)) {
-    self.addresses.push_back({each.hostText(), each.port()});
-  }
+  const Member self{.host = hostId(),
+                    .process = encodeMark(mesh->here_),
+                    .settings = options.settings,
+                    .addresses = options.addresses.empty() ? listen(options.meet.store, deadline)
+                                                           : options.addresses};
   // Before the card is left: from then on others may come.
   mesh->berth_ = Harbour::instance().moor(
       {.id = mesh->id_, .rank = static_cast<std::uint32_t>(mesh->rank())}, mesh->key_, *mesh);
   mesh->roster_ = mesh->meetOthers(self, options.hearsay);
-  mesh->mail_->roster_ = mesh->roster_;
   return mesh;
 }
 

@@ -38,6 +38,7 @@ struct MeshOptions {
   MeetOptions meet;
   std::string settings;  // what all members must have set alike
   Hearsay hearsay = {};
+  std::vector<HostPort> addresses = {};  // what Mesh::listen() has given; empty: it is done here
 };
 
 /// A connection to another rank.
@@ -56,7 +57,11 @@ struct Link {
 
 class Mesh final : public Dock {
  public:
-  /// Meets the others. Throws as meet(), and UsageError (CONFIG) for settings that do not work.
+  /// Listens for other ranks, and says where they reach this process. It is what takes longest of
+  /// forming a group, and needs nobody: who has to wait for others does it before. Throws
+  /// UsageError (CONFIG) for settings that do not work.
+  static std::vector<HostPort> listen(const StorePtr& store, Deadline deadline);
+  /// Meets the others. Throws as meet() and listen().
   static std::unique_ptr<Mesh> form(const MeshOptions& options);
 
   /// leave()s.
@@ -213,13 +218,14 @@ class Mesh final : public Dock {
   const ProcessMark here_;
   const StreamOptions streamOptions_ = StreamOptions::fromEnvironment();
   const ForkGuard madeIn_;
-  Roster roster_;
   UniqueFd bell_;
   CallLog calls_;
   std::atomic<bool> hasLeft_{false};
   AbortRecord own_{};
+  Roster members_;
   Mesh* const operations_;
   AbortRecord& record_;  // one for both
+  Roster& roster_;       // likewise
   const std::unique_ptr<Mesh> mail_;
 
   std::atomic<bool> taken_{false};  // somebody has its Turn; with it goes what follows

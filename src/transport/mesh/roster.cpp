@@ -1,6 +1,8 @@
 #include "transport/mesh/roster.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <span>
 #include <utility>
 
 #include "base/bytes.hpp"
@@ -91,6 +93,14 @@ class Meeting {
     return str("unisono/mesh/", options_.cookie, "/", what);
   }
   std::string cardKey(int rank) const { return key(str("card/", rank)); }
+  std::vector<std::string> cardKeys(const std::vector<int>& ranks) const {
+    std::vector<std::string> keys;
+    keys.reserve(ranks.size());
+    for (const int rank : ranks) {
+      keys.push_back(cardKey(rank));
+    }
+    return keys;
+  }
   std::string nameOf(int rank) const {
     const auto at = static_cast<std::size_t>(rank);
     return str("rank ", options_.globalRanks.empty() ? rank : options_.globalRanks.at(at));
@@ -174,14 +184,17 @@ class Meeting {
   Roster collect() {
     come_.front() = self_;
     checkReachable(self_, 0);
-    for (int rank = 1; rank < options_.size; ++rank) {
-      while (!hasCome(rank) && !awaitKey(cardKey(rank), slice_)) {
-        if (deadline_.expired()) {
-          throw Failed{whoIsMissing()};
-        }
+    std::vector<int> missing(static_cast<std::size_t>(options_.size) - 1);
+    std::iota(missing.begin(), missing.end(), 1);
+    while (!missing.empty()) {  // ends with the deadline
+      if (awaitKeys(cardKeys(missing), slice_)) {
+        readCards(missing);
+      } else if (deadline_.expired()) {
+        throw Failed{whoIsMissing()};
+      } else {
         lookAround();
       }
-      readCard(rank);
+      std::erase_if(missing, [this](int rank) { return hasCome(rank); });
     }
     Roster roster;
     for (std::optional<Member>& member : come_) {
@@ -190,11 +203,11 @@ class Meeting {
     return roster;
   }
 
-  /// Whether it is there, after `patience` at the latest. Not by check(): that has no deadline
+  /// Whether they are there, after `patience` at the latest. Not by check(): that has no deadline
   /// here.
-  bool awaitKey(const std::string& name, Milliseconds patience) {
+  bool awaitKeys(std::span<const std::string> names, Milliseconds patience) {
     try {
-      options_.store->wait({&name, 1}, deadline_.within(patience).remaining());
+      options_.store->wait(names, deadline_.within(patience).remaining());
       return true;
     } catch (const DistStoreError& error) {
       if (error.reason() != Reason::TIMEOUT) {
@@ -202,6 +215,10 @@ class Meeting {
       }
       return false;
     }
+  }
+
+  bool awaitKey(const std::string& name, Milliseconds patience) {
+    return awaitKeys({&name, 1}, patience);
   }
 
   bool isThere(const std::string& name) { return options_.store->check({&name, 1}); }
@@ -215,7 +232,7 @@ class Meeting {
     for (int i = 1; i < options_.size && !end.expired(); ++i) {
       lookedAt_ = lookedAt_ % (options_.size - 1) + 1;
       if (!hasCome(lookedAt_) && awaitKey(cardKey(lookedAt_), Milliseconds(0))) {
-        readCard(lookedAt_);
+        readCards({lookedAt_});
       }
       if (hasCome(lookedAt_)) {
         if (const auto cause = findOut_(lookedAt_, *come_[static_cast<std::size_t>(lookedAt_)])) {
@@ -226,13 +243,17 @@ class Meeting {
     }
   }
 
-  /// Rank 0: the card, which is there. Throws Failed.
-  void readCard(int rank) {
-    if (hasCome(rank)) {
-      return;
+  /// Rank 0: the cards of `ranks`, which are there. Throws Failed.
+  void readCards(const std::vector<int>& ranks) {
+    const std::vector<Bytes> cards = options_.store->multiGet(cardKeys(ranks));
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      readCard(ranks[i], asText(cards[i]));
     }
+  }
+
+  void readCard(int rank, std::string_view card) {
     std::optional<Member>& member = come_[static_cast<std::size_t>(rank)];
-    member = Member::decode(asText(options_.store->get(cardKey(rank))));
+    member = Member::decode(card);
     if (!member) {
       throw Failed{
           {.reason = Reason::PROTOCOL,
