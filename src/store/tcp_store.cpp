@@ -20,9 +20,6 @@
 namespace unisono {
 namespace {
 
-// How often the server's owner counts the workers while it waits for them.
-constexpr Milliseconds kCountAgain(5);
-
 constexpr std::size_t kMostWorkers = std::numeric_limits<std::int32_t>::max();
 
 /// Whether an elastic agent already serves the store on this port, as torchrun's environment says.
@@ -188,7 +185,7 @@ void TCPStore::Impl::awaitWorkers(Milliseconds timeout, Deadline deadline) const
     return;
   }
   const TimePoint start = systemClock().now();
-  TimerWaitable pause(kCountAgain);
+  const std::shared_ptr<Waitable> pause = server->counting(key, wanted);
   const WaitContext wait{.deadline = deadline, .subject = [&] {
                            return str(wanted - joined, " of ", wanted,
                                       " workers to join the store");
@@ -197,7 +194,7 @@ void TCPStore::Impl::awaitWorkers(Milliseconds timeout, Deadline deadline) const
     joined = joined < wanted ? client->add(key, 0, deadline.remaining()) : joined;
     return joined >= wanted;
   };
-  if (!waitUntil(complete, wait, pause)) {
+  if (!waitUntil(complete, wait, *pause)) {
     const auto seconds = std::chrono::ceil<std::chrono::seconds>(timeout);
     throw DistStoreError(
         {.reason = Reason::TIMEOUT,

@@ -74,6 +74,23 @@ TEST_P(StoreServerTest, ServesAClient) {
   EXPECT_EQ(server->useLibUv(), GetParam());
 }
 
+TEST_P(StoreServerTest, WhoWaitsForANumberIsWokenWhenItIsReached) {
+  start();
+  const std::shared_ptr<Waitable> two = server->counting("/n", 2);
+  std::thread others([this] {
+    RawClient client = connect();
+    client.ask(req(Query::ADD).blob("/n").i64(1), 8);
+    client.ask(req(Query::ADD).blob("/n").i64(1), 8);
+  });
+  const TimePoint begin = systemClock().now();
+
+  two->sleep(std::chrono::minutes(5));
+
+  EXPECT_LT(elapsedSince(begin), std::chrono::minutes(1));
+  EXPECT_EQ(connect().ask(req(Query::GET).blob("/n"), 9), blob("2"));
+  others.join();
+}
+
 TEST_P(StoreServerTest, ClosesStrangersAtOnceAndSaysSoOnce) {
   const std::pair<std::string, std::string> strangers[] = {
       {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP"},

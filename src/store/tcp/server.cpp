@@ -20,6 +20,7 @@
 #include "net/reactor.hpp"
 #include "net/secret.hpp"
 #include "net/socket.hpp"
+#include "store/decimal.hpp"
 #include "store/tcp/core.hpp"
 
 namespace unisono::tcp {
@@ -44,6 +45,7 @@ constexpr std::size_t kHeldClients = 64;
 constexpr Milliseconds kTick(100);
 constexpr std::size_t kLooksPerTick = 256;  // at connections whose host may be gone
 constexpr Milliseconds kAcceptPause(100);
+constexpr Milliseconds kCountAgain(5);
 
 void requirePermission(const SocketAddress& address, bool isLoopbackOnly, bool hasKey) {
   if (isLoopbackOnly || hasKey || isUnauthenticatedAllowed()) {
@@ -89,6 +91,11 @@ class StoreServer::Loop {
   const Listener& listener() const noexcept { return listener_; }
   std::size_t connectionCount() const noexcept { return count_.load(std::memory_order_relaxed); }
 
+  class Count;
+  void watch(const std::shared_ptr<Count>& count) {
+    reactor_.post([this, count] { counts_.push_back(count); });
+  }
+
  private:
   /// A listening socket.
   struct Door final : Watcher {
@@ -124,6 +131,7 @@ class StoreServer::Loop {
   void work() noexcept;
   void endOneRest();
   void takeAnotherTurn();
+  void tellCounts();
   void flushTouched();
   void flush(Client& client);
   void changeInterest(Client& client);
@@ -143,6 +151,7 @@ class StoreServer::Loop {
   std::unordered_map<ConnectionId, Client> clients_;
   std::size_t nextLook_ = 0;  // a bucket of clients_
   std::deque<ConnectionId> resting_;
+  std::vector<std::shared_ptr<Count>> counts_;
   bool turnPosted_ = false;
   std::size_t served_ = 0;  // since replies were last sent
   ConnectionId lastId_ = 0;
@@ -156,6 +165,42 @@ class StoreServer::Loop {
   // Last: goes first, while the descriptors that it watches are open.
   const std::unique_ptr<Reactor> owned_;
   Reactor& reactor_;
+};
+
+/// A number that somebody waits for.
+class StoreServer::Loop::Count final : public Waitable {
+ public:
+  Count(std::string key, std::int64_t least) : key_(std::move(key)), least_(least) {}
+
+  void sleep(Milliseconds most) override {
+    {
+      const MutexLock lock(mutex_);
+      if (!isReached_) {
+        changed_.sleep(mutex_, most);
+        return;
+      }
+    }
+    TimerWaitable(kCountAgain).sleep(most);  // it has become less since
+  }
+  /// On the loop: whether it is reached, which is then told.
+  bool look(const KvTable& table) {
+    const std::string* value = table.find(key_);
+    const Result<std::int64_t> number = addDecimal(value == nullptr ? "" : *value, 0);
+    if (!number.isOk() || number.value() < least_) {
+      return false;
+    }
+    const MutexLock lock(mutex_);
+    isReached_ = true;
+    changed_.notifyAll();
+    return true;
+  }
+
+ private:
+  const std::string key_;
+  const std::int64_t least_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool isReached_ UNISONO_GUARDED_BY(mutex_) = false;
 };
 
 StoreServer::Loop::Loop(Listener listener, std::unique_ptr<Reactor> reactor, const Options& options)
@@ -308,6 +353,13 @@ void StoreServer::Loop::endTurn() {
   flushTouched();
   work();
   endOneRest();
+  tellCounts();
+}
+
+void StoreServer::Loop::tellCounts() {
+  std::erase_if(counts_, [this](const std::shared_ptr<Count>& count) {
+    return count.use_count() == 1 || count->look(core_.table());  // or nobody waits any more
+  });
 }
 
 /// Goes on with requests about very many keys, also if nothing else happens.
@@ -497,6 +549,12 @@ StoreServer::~StoreServer() {
   }
   loop_->stop();
   thread_.join();
+}
+
+std::shared_ptr<Waitable> StoreServer::counting(std::string key, std::int64_t least) {
+  auto count = std::make_shared<Loop::Count>(std::move(key), least);
+  loop_->watch(count);
+  return count;
 }
 
 std::shared_ptr<StoreServer> StoreServer::shared(const Options& options, Deadline deadline) {

@@ -8,6 +8,7 @@
 
 #include "base/clock.hpp"
 #include "base/thread.hpp"
+#include "base/wait.hpp"
 #include "net/address.hpp"
 #include "net/secret.hpp"
 #include "store/limits.hpp"
@@ -49,6 +50,8 @@ class StoreServer {
   /// Where a client of this process reaches it.
   SocketAddress address() const noexcept;
   std::size_t connectionCount() const;
+  /// Sleeps until the number at `key` is at least `least`. Not for longer than there is the server.
+  std::shared_ptr<Waitable> counting(std::string key, std::int64_t least);
 
  private:
   class Loop;
