@@ -24,6 +24,29 @@ namespace unisono {
 /// What keeping a short message takes beside its bytes, about.
 inline constexpr std::size_t kKeepingOne = 128;
 
+/// Long messages that are under way, where they are in the memory of those who send and receive
+/// them.
+class Cargo {
+ public:
+  /// What is left of a message, and the number that its sender has given it.
+  struct Piece {
+    std::uint64_t number = 0;
+    std::span<const std::byte> rest = {};
+  };
+
+  virtual ~Cargo() = default;
+  /// Of the message that goes to rank `peer` now, if there is one: the same until all of it is
+  /// sent.
+  virtual std::optional<Piece> toSend(int peer) = 0;
+  /// So many bytes of it have been.
+  virtual void sent(int peer, std::size_t bytes) = 0;
+  /// For the rest of the message to which rank `peer` has given that number; nothing when it was
+  /// not asked for.
+  virtual std::optional<std::span<std::byte>> roomFor(int peer, std::uint64_t number) = 0;
+  /// So many bytes of it have come there.
+  virtual void received(int peer, std::uint64_t number, std::size_t bytes) = 0;
+};
+
 class Carrier {
  public:
   enum class PeerState : std::uint8_t { HERE, LEFT, DEAD };
@@ -40,9 +63,9 @@ class Carrier {
 
   /// Whether pipes end here, and need carry().
   virtual bool carries() const noexcept { return false; }
-  /// Moves what can be moved without waiting; whether anything was. What it learns of the end of
-  /// peers ends the group.
-  virtual bool carry() { return false; }
+  /// Moves what can be moved without waiting, of `cargo` too, which goes through no pipe; whether
+  /// anything was. What it learns of the end of peers ends the group.
+  virtual bool carry(Cargo& /*cargo*/) { return false; }
   /// Hears what peers have to say of themselves, without waiting: the group may have failed.
   virtual void listen() {}
   /// Whether ring() was called since it last did.
@@ -56,7 +79,7 @@ class Carrier {
                     std::span<std::byte> /*into*/) noexcept {
     return false;
   }
-  /// From now on what others have read here counts for nothing.
+  /// From now on what others have read here counts for nothing, and nobody wants what comes.
   virtual void withdraw() noexcept {}
 
   /// Wakes rank `peer`: its pipe has changed.

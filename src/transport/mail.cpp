@@ -72,7 +72,7 @@ void Mail::progress() {
     // Not on and on: others may want the lock.
     bool again = true;
     for (int turn = 0; again && turn < kMostTurns; ++turn) {
-      again = carries_ && carrier_.carry();
+      again = carries_ && carrier_.carry(*this);
       if (open_.empty()) {
         continue;
       }
@@ -150,25 +150,38 @@ bool Mail::sendWaiting(Line& to) {
   return some;
 }
 
-/// One part of a long message, if there is one and room for it.
+/// One part of a long message, if there is one and room for it. A carrier takes them by itself.
 bool Mail::sendParts(Line& to, int peer) {
-  if (to.streaming.empty()) {
+  const auto piece = carries_ && peer != rank_ ? std::nullopt : toSend(peer);
+  const std::size_t part = std::min(piece ? piece->rest.size() : 0, kPart);
+  if (!piece || !to.out.hasRoom(part)) {
     return false;
+  }
+  to.out.put({.kind = FrameKind::PART, .bytes = part, .number = piece->number},
+             piece->rest.first(part));
+  carrier_.ring(peer);
+  sent(peer, part);
+  return true;
+}
+
+std::optional<Cargo::Piece> Mail::toSend(int peer) {
+  const Line& to = line(peer);
+  if (to.streaming.empty()) {
+    return std::nullopt;
   }
   const auto& [number, parcel] = to.streaming.front();
-  const std::size_t part = std::min(parcel->bytes - parcel->moved_, kPart);
-  if (!to.out.hasRoom(part)) {
-    return false;
-  }
-  to.out.put({.kind = FrameKind::PART, .bytes = part, .number = number},
-             {parcel->data + parcel->moved_, part});
-  carrier_.ring(peer);
-  parcel->moved_ += part;
+  return Piece{.number = number,
+               .rest = {parcel->data + parcel->moved_, parcel->bytes - parcel->moved_}};
+}
+
+void Mail::sent(int peer, std::size_t bytes) {
+  Line& to = line(peer);
+  const ParcelPtr& parcel = to.streaming.front().second;
+  parcel->moved_ += bytes;
   if (parcel->moved_ == parcel->bytes) {
     over(parcel, rank_);
     to.streaming.pop_front();
   }
-  return true;
 }
 
 // --- receiving ---
@@ -237,32 +250,56 @@ void Mail::keep(int peer, const Frame& frame) {
 }
 
 bool Mail::takeNumbered(int peer, const Frame& frame) {
-  Line& from = line(peer);
   if (frame.kind != FrameKind::PART) {
-    auto found = from.offered.extract(frame.number);
-    if (found.empty()) {
-      return false;
-    }
-    take(peer, frame, nullptr);
-    if (frame.kind == FrameKind::TAKEN) {
-      over(found.mapped(), rank_);
-    } else {
-      from.streaming.emplace_back(frame.number, std::move(found.mapped()));
-    }
-    return true;
+    return takeAnswer(peer, frame);
   }
-  const auto found = from.incoming.find(frame.number);
-  if (found == from.incoming.end() || frame.bytes > found->second->bytes - found->second->moved_) {
+  const auto room = roomFor(peer, frame.number);
+  if (!room || frame.bytes > room->size()) {
     return false;
   }
+  take(peer, frame, room->data());
+  received(peer, frame.number, frame.bytes);
+  return true;
+}
+
+/// To an offer.
+bool Mail::takeAnswer(int peer, const Frame& frame) {
+  Line& to = line(peer);
+  auto found = to.offered.extract(frame.number);
+  if (found.empty()) {
+    return false;
+  }
+  take(peer, frame, nullptr);
+  if (frame.kind == FrameKind::TAKEN) {
+    over(found.mapped(), rank_);
+    return true;
+  }
+  to.streaming.emplace_back(frame.number, std::move(found.mapped()));
+  if (carries_) {
+    carrier_.ring(peer);  // it is for the carrier now
+  }
+  return true;
+}
+
+std::optional<std::span<std::byte>> Mail::roomFor(int peer, std::uint64_t number) {
+  const Line& from = line(peer);
+  const auto found = from.incoming.find(number);
+  if (found == from.incoming.end()) {
+    return std::nullopt;
+  }
+  const Parcel& parcel = *found->second;
+  return std::span(parcel.data + parcel.moved_, parcel.bytes - parcel.moved_);
+}
+
+void Mail::received(int peer, std::uint64_t number, std::size_t bytes) {
+  Line& from = line(peer);
+  const auto found = from.incoming.find(number);
   Parcel& parcel = *found->second;
-  take(peer, frame, parcel.data + parcel.moved_);
-  parcel.moved_ += frame.bytes;
+  parcel.moved_ += bytes;
   if (parcel.moved_ == parcel.bytes) {
     over(found->second, peer);
     from.incoming.erase(found);
   }
-  return true;
 }
 
 /// Whoever asked first for such a message.

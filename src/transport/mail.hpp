@@ -26,6 +26,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -77,13 +78,13 @@ constexpr int looksFor(int usual, std::size_t bytes) noexcept {
   return usual == 0 ? 0 : usual + static_cast<int>(std::min(bytes / kBytesOfALook, kMost));
 }
 
-class Mail {
+class Mail : private Cargo {
  public:
   /// `ranks`: of the group, on this host; they have `cores` cores together. `looks`: at most so
   /// many come before it sleeps.
   Mail(Carrier& carrier, int ranks, int cores, std::vector<int> globalRanks, int looks = INT_MAX);
   /// end()s.
-  virtual ~Mail();
+  ~Mail() override;
   Mail(const Mail&) = delete;
   Mail& operator=(const Mail&) = delete;
 
@@ -176,11 +177,18 @@ class Mail {
   bool sendAnswers(Line& line) UNISONO_REQUIRES(mutex_);
   bool sendWaiting(Line& line) UNISONO_REQUIRES(mutex_);
   bool sendParts(Line& line, int peer) UNISONO_REQUIRES(mutex_);
+  std::optional<Piece> toSend(int peer) override UNISONO_REQUIRES(mutex_);
+  void sent(int peer, std::size_t bytes) override UNISONO_REQUIRES(mutex_);
   void receive(int peer) UNISONO_REQUIRES(mutex_);
   bool takeFrame(int peer, const Frame& frame) UNISONO_REQUIRES(mutex_);
   void take(int peer, const Frame& frame, std::byte* into) UNISONO_REQUIRES(mutex_);
   bool takeMessage(int peer, const Frame& frame) UNISONO_REQUIRES(mutex_);
   bool takeNumbered(int peer, const Frame& frame) UNISONO_REQUIRES(mutex_);
+  bool takeAnswer(int peer, const Frame& frame) UNISONO_REQUIRES(mutex_);
+  std::optional<std::span<std::byte>> roomFor(int peer, std::uint64_t number) override
+      UNISONO_REQUIRES(mutex_);
+  void received(int peer, std::uint64_t number, std::size_t bytes) override
+      UNISONO_REQUIRES(mutex_);
   ParcelPtr match(int source, const Frame& frame) UNISONO_REQUIRES(mutex_);
   void keep(int peer, const Frame& frame) UNISONO_REQUIRES(mutex_);
   bool matchEarly(const ParcelPtr& parcel) UNISONO_REQUIRES(mutex_);
@@ -192,6 +200,7 @@ class Mail {
       UNISONO_REQUIRES(mutex_);
 
   // Right here: mail_now.cpp.
+  bool receiveCarried(int peer, int tag, std::span<std::byte> into) UNISONO_EXCLUDES(mutex_);
   void carryNow() UNISONO_REQUIRES(mutex_);
   bool isStopped() const noexcept UNISONO_REQUIRES(mutex_);
   bool listensOnlyTo(int peer) UNISONO_REQUIRES(mutex_);

@@ -8,34 +8,39 @@ bool Mail::sendNow(int peer, int tag, std::span<const std::byte> bytes) {
   if (bytes.size() > shortBytes_) {
     return false;
   }
-  const MutexLock lock(mutex_);
-  Line& to = line(peer);
-  // What waits goes first: messages of one tag must not overtake each other.
-  if (isStopped() || !to.out.isOpen() || !to.waiting.empty() || !goesAtOnce(to, bytes.size()) ||
-      !to.out.hasRoom(bytes.size())) {
-    return false;
+  bool ends = false;
+  {
+    const MutexLock lock(mutex_);
+    Line& to = line(peer);
+    // What waits goes first: messages of one tag must not overtake each other.
+    if (isStopped() || !to.out.isOpen() || !to.waiting.empty() || !goesAtOnce(to, bytes.size()) ||
+        !to.out.hasRoom(bytes.size())) {
+      return false;
+    }
+    to.out.put({.kind = shm::FrameKind::MESSAGE, .tag = tag, .bytes = bytes.size()}, bytes);
+    carrier_.ring(peer);
+    carryNow();
+    ends = carries_ && !ends_.empty();
   }
-  to.out.put({.kind = shm::FrameKind::MESSAGE, .tag = tag, .bytes = bytes.size()}, bytes);
-  carrier_.ring(peer);
-  carryNow();
+  if (ends) {
+    tellEnds();
+    runCallbacks();
+  }
   return true;
 }
 
 bool Mail::receiveNow(int peer, int tag, std::span<std::byte> into) {
+  if (carries_) {
+    return receiveCarried(peer, tag, into);
+  }
   const std::atomic<shm::FrameKind>* next = nullptr;
   {
     const MutexLock lock(mutex_);
     if (!listensOnlyTo(peer)) {
       return false;
     }
-    if (carries_ && !line(peer).in.hasFrame()) {
-      carryNow();
-    }
     if (line(peer).in.hasFrame()) {
       return takeNow(peer, tag, into);
-    }
-    if (carries_) {
-      return false;  // nothing comes while nobody drives
     }
     next = &line(peer).in.next();
   }
@@ -51,12 +56,34 @@ bool Mail::receiveNow(int peer, int tag, std::span<std::byte> into) {
   return listensOnlyTo(peer) && line(peer).in.hasFrame() && takeNow(peer, tag, into);
 }
 
-/// Where nobody but the ranks here sees what is in the pipes.
+/// What is there already: nothing comes while nobody drives.
+bool Mail::receiveCarried(int peer, int tag, std::span<std::byte> into) {
+  bool taken = false;
+  bool ends = false;
+  {
+    const MutexLock lock(mutex_);
+    if (!listensOnlyTo(peer)) {
+      return false;
+    }
+    if (!line(peer).in.hasFrame()) {
+      carryNow();
+    }
+    taken = line(peer).in.hasFrame() && takeNow(peer, tag, into);
+    ends = !ends_.empty();
+  }
+  if (ends) {
+    tellEnds();
+    runCallbacks();
+  }
+  return taken;
+}
+
+/// Where nobody but the ranks here sees what is in the pipes. Others' messages may end by it.
 void Mail::carryNow() {
   if (!carries_) {
     return;
   }
-  static_cast<void>(carrier_.carry());
+  static_cast<void>(carrier_.carry(*this));
   if (driven_) {
     carrier_.wake();  // what it waits for may be in its pipe now
   } else if (owes()) {

@@ -1,8 +1,10 @@
 // What becomes of messages on the way by TCP. Messages as such: tests/backend, by TCP as well.
 #include "transport/mesh/ferry.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <gmock/gmock.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "store/expect.hpp"
@@ -65,14 +67,34 @@ void drive(Mail& mail, const Letter& until) {
 
 class FerryTest : public ::testing::Test {
  protected:
+  static void setBuffer(const Link& link, int which, int bytes) {
+    ASSERT_EQ(::setsockopt(link.socket.fd(), SOL_SOCKET, which, &bytes, sizeof bytes), 0);
+  }
   /// As rank 0 would send it to rank 1.
   void put(std::string_view bytes) {
     Mesh& links = world.mesh(0).mail();
     const Mesh::Turn turn(links);
     Link* link = links.outgoing(1);
     link = link != nullptr ? link : &links.connect(1, Deadline::after(20s));
+    setBuffer(*link, SO_SNDBUF, 200'000);  // for all at once
     ASSERT_EQ(::send(link->socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(bytes.size()));
+  }
+
+  /// How much has come to `rank` from `peer` that it has not received; -1 while there is no link.
+  int waiting(int rank, int peer) {
+    Mesh& links = world.mesh(rank).mail();
+    const Mesh::Turn turn(links);
+    const Link* link = links.incoming(peer);
+    int bytes = -1;
+    return link != nullptr && ::ioctl(link->socket.fd(), FIONREAD, &bytes) == 0 ? bytes : -1;
+  }
+  /// Posts a letter of rank 0's; the link that it goes by is there then.
+  std::shared_ptr<Letter> sendFirst(std::size_t bytes) {
+    auto first = letter(true, 1, bytes);
+    zero.post(first, true);
+    EXPECT_TRUE(zero.flush(Deadline::after(60s)));
+    return first;
   }
 
   MeshWorld world{2};
@@ -105,6 +127,150 @@ TEST_F(FerryTest, AMessageThatEndsWithItsLinkIsNone) {
   ASSERT_TRUE(mine->isOver);
   EXPECT_THAT(textOfThrown(mine->failure),
               AllOf(HasSubstr("[PEER_UNREACHABLE]"), HasSubstr("culprits=[0]")));
+}
+
+/// A message that rank 0 has offered to rank 1, and that rank 1 has asked for.
+class FerryOfferTest : public FerryTest {
+ protected:
+  static constexpr std::uint64_t kNumber = 9;
+  static constexpr std::size_t kBytes = 200'000;
+
+  FerryOfferTest() {
+    one.post(mine, true);
+    put(onWire({.kind = MailHead::Kind::OFFER, .number = kNumber, .length = kBytes}));
+    // Until the answer has gone.
+    EXPECT_TRUE(test::eventually([&] {
+      one.help(*mine, systemClock().now());
+      return waiting(0, 1) > 0;
+    }));
+  }
+  std::string part(std::size_t bytes, std::size_t payload) const {
+    return onWire({.kind = MailHead::Kind::PART, .number = kNumber, .bytes = bytes}, payload);
+  }
+  /// How much of it is where it belongs.
+  std::ptrdiff_t arrived() const {
+    return std::count(mine->room.begin(), mine->room.end(), std::byte{'x'});
+  }
+
+  const std::shared_ptr<Letter> mine = letter(false, 0, kBytes);
+};
+
+TEST_F(FerryOfferTest, ItsBytesNeedNotWaitForTheRestOfTheirPart) {
+  constexpr std::size_t kSome = 150'000;  // more than there is room for elsewhere
+  put(part(kBytes, kSome));
+  EXPECT_TRUE(test::eventually([&] {
+    one.help(*mine, systemClock().now());
+    return waiting(1, 0) == 0;
+  }));
+  EXPECT_FALSE(mine->isOver);
+  put(std::string(kBytes - kSome, 'x'));
+  drive(one, *mine);
+  EXPECT_TRUE(mine->isOver && !mine->failure) << textOfThrown(mine->failure);
+  EXPECT_EQ(arrived(), static_cast<std::ptrdiff_t>(kBytes));
+}
+
+TEST_F(FerryOfferTest, ItMayComeInPartsOfAnyLengthAndOtherMessagesBetween) {
+  const auto other = letter(false, 0, 3, 5);
+  one.post(other, true);
+  const std::string small =
+      onWire({.kind = MailHead::Kind::MESSAGE, .tag = 5, .bytes = 3, .length = 3}, 3);
+  put(part(0, 0) + part(1, 1) + small + part(50'000, 50'000));
+  put(part(kBytes - 50'001, kBytes - 50'002));
+  drive(one, *other);
+  EXPECT_TRUE(other->isOver && !other->failure);
+  put("x");
+  drive(one, *mine);
+  EXPECT_TRUE(mine->isOver && !mine->failure) << textOfThrown(mine->failure);
+  EXPECT_EQ(arrived(), static_cast<std::ptrdiff_t>(kBytes));
+}
+
+TEST_F(FerryOfferTest, MoreThanItsLengthMakesNoSense) {
+  put(part(kBytes + 1, 8));
+  drive(one, *mine);
+  ASSERT_TRUE(mine->isOver);
+  EXPECT_THAT(textOfThrown(mine->failure), AllOf(HasSubstr("[PROTOCOL]"), HasSubstr("culprits=[0]"),
+                                                 HasSubstr("makes no sense")));
+}
+
+TEST_F(FerryOfferTest, APartThatEndsWithItsLinkIsNoMessage) {
+  put(part(kBytes, 50'000));
+  world.mesh(0).mail().outgoing(1)->socket.shutdown();
+  drive(one, *mine);
+  ASSERT_TRUE(mine->isOver);
+  EXPECT_THAT(textOfThrown(mine->failure),
+              AllOf(HasSubstr("[PEER_UNREACHABLE]"), HasSubstr("culprits=[0]")));
+}
+
+TEST_F(FerryOfferTest, WhatComesForWhoHasGivenUpIsThrownAway) {
+  put(part(kBytes, 50'000));
+  one.help(*mine, systemClock().now());
+  setBuffer(*world.mesh(1).mail().outgoing(0), SO_SNDBUF, 4096);
+  setBuffer(*world.mesh(0).mail().incoming(1), SO_RCVBUF, 4096);
+  for (int i = 0; i < 100; ++i) {  // more than goes, so that there is something left to do
+    one.post(letter(true, 0, 8000), true);
+  }
+  one.end();
+  ASSERT_TRUE(mine->isOver);
+  std::fill(mine->room.begin(), mine->room.end(), std::byte{});
+  put(std::string(kBytes - 50'000, 'x') + part(50'000, 50'000));
+  EXPECT_FALSE(one.settle(Deadline::after(300ms)));
+  EXPECT_EQ(waiting(1, 0), 0) << "nobody is held up by it";
+  EXPECT_EQ(arrived(), 0) << "its memory may be somebody else's by now";
+  EXPECT_FALSE(world.mesh(1).hasFailed());
+}
+
+TEST_F(FerryTest, LongMessagesToEachOtherAndShortOnesBetweenAllArrive) {
+  constexpr std::size_t kLong = 3'000'000;
+  constexpr int kMany = 8;
+  const auto thrown = test::onThreads(2, [&](int rank) {
+    Mail& mail = rank == 0 ? zero : one;
+    std::vector<std::shared_ptr<Letter>> letters;
+    for (int tag = 0; tag < kMany; ++tag) {
+      const std::size_t bytes = tag % 2 == 0 ? kLong + static_cast<std::size_t>(tag) : 10;
+      letters.push_back(letter(true, 1 - rank, bytes, tag));
+      std::fill(letters.back()->room.begin(), letters.back()->room.end(), std::byte(tag + 10));
+      letters.push_back(letter(false, 1 - rank, bytes, tag));
+    }
+    for (const auto& each : letters) {
+      mail.post(each, true);
+    }
+    for (const auto& each : letters) {
+      drive(mail, *each);
+      ASSERT_TRUE(each->isOver && !each->failure) << textOfThrown(each->failure);
+      EXPECT_EQ(each->room, std::vector<std::byte>(each->bytes, std::byte(each->tag + 10)));
+    }
+  });
+  EXPECT_THAT(thrown, ::testing::Each(nullptr));
+}
+
+TEST_F(FerryTest, ASenderThatGivesUpInTheMiddleEndsItsLink) {
+  const auto out = letter(true, 1, 20'000'000);  // more than the kernel takes
+  zero.post(out, true);
+  {
+    Mesh& links = world.mesh(1).mail();
+    const Mesh::Turn turn(links);
+    const std::string take = onWire({.kind = MailHead::Kind::TAKE, .number = 1});
+    const int back = links.connect(0, Deadline::after(20s)).socket.fd();
+    ASSERT_EQ(::send(back, take.data(), take.size(), MSG_NOSIGNAL), std::ssize(take));
+  }
+  const auto hasBegun = [&] {
+    zero.help(*out, systemClock().now());
+    return waiting(1, 0) > 50'000;
+  };
+  ASSERT_TRUE(test::eventually(hasBegun));
+  zero.end();
+  EXPECT_TRUE(out->isOver && out->failure);
+  EXPECT_TRUE(zero.settle(Deadline::after(20s)));
+  world.mesh(0).leave();
+  std::size_t came = 0;
+  std::vector<char> bytes(1'000'000);
+  const int link = world.mesh(1).mail().incoming(0)->socket.fd();
+  EXPECT_TRUE(test::eventually([&] {
+    const ssize_t got = ::recv(link, bytes.data(), bytes.size(), MSG_DONTWAIT);
+    came += static_cast<std::size_t>(std::max<ssize_t>(got, 0));
+    return got == 0 || (got < 0 && !isForLater());
+  })) << "who receives it would wait for ever";
+  EXPECT_LT(came, out->bytes);
 }
 
 class HostileFerryTest : public FerryTest, public ::testing::WithParamInterface<MailHead> {};
@@ -145,7 +311,8 @@ TEST_F(FerryTest, OneWayTrafficNeverNeedsAReceiverThatWaits) {
 
 TEST_F(FerryTest, WhatWasSentOutlivesItsSenderHoweverMuchItIs) {
   constexpr std::size_t kBytes = 8000;
-  std::size_t sent = 0;
+  sendFirst(kBytes);
+  std::size_t sent = 1;
   for (bool more = true; more && sent < 400; ++sent) {  // less than may be kept
     const auto out = letter(true, 1, kBytes);
     zero.post(out, true);
@@ -167,11 +334,8 @@ TEST_F(FerryTest, WhatWasSentOutlivesItsSenderHoweverMuchItIs) {
 TEST_F(FerryTest, WhatTheKernelDoesNotTakeIsNotForgotten) {
   constexpr std::size_t kMany = 100;
   constexpr std::size_t kBytes = 8000;
-  std::vector<std::shared_ptr<Letter>> out{letter(true, 1, kBytes)};
-  zero.post(out.back(), true);
-  const int small = 4096;
-  Link* link = world.mesh(0).mail().outgoing(1);
-  ASSERT_EQ(::setsockopt(link->socket.fd(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
+  std::vector<std::shared_ptr<Letter>> out{sendFirst(kBytes)};
+  setBuffer(*world.mesh(0).mail().outgoing(1), SO_SNDBUF, 4096);
   for (std::size_t i = 1; i < kMany; ++i) {
     out.push_back(letter(true, 1, kBytes));
     zero.post(out.back(), true);

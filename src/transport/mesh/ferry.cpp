@@ -1,59 +1,19 @@
 #include "transport/mesh/ferry.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <new>
-#include <sys/socket.h>
 
 #include "base/str.hpp"
 
 namespace unisono::mesh {
 namespace {
 
-using shm::FrameKind;
-
-// The receiver tells of so much that it has given away, which is far less than it may keep.
-constexpr std::uint64_t kCreditStep = 256 * 1024;
 // From a rank that leaves: what it has sent on a link that the harbour is about to hand over.
 constexpr Milliseconds kSentBefore(20);
 // For a watch.
 constexpr Milliseconds kWatchTime(10'000);
 // So long a first message waits for its link; then others go before it.
 constexpr Milliseconds kAtOnce(50);
-
-std::uint64_t costOf(std::uint64_t bytes) noexcept {
-  return bytes + kKeepingOne;
-}
-
-MailHead onWire(const shm::Frame& frame) noexcept {
-  using Kind = MailHead::Kind;
-  switch (frame.kind) {
-    case FrameKind::MESSAGE:
-      return {.kind = Kind::MESSAGE, .tag = frame.tag, .bytes = frame.bytes, .length = frame.bytes};
-    case FrameKind::OFFER:
-      return {.kind = Kind::OFFER, .tag = frame.tag, .number = frame.number, .length = frame.bytes};
-    case FrameKind::PART:
-      return {.kind = Kind::PART, .number = frame.number, .bytes = frame.bytes};
-    default:
-      return {.kind = Kind::TAKE, .number = frame.number};
-  }
-}
-
-shm::Frame fromWire(const MailHead& head) noexcept {
-  using Kind = MailHead::Kind;
-  switch (head.kind) {
-    case Kind::MESSAGE:
-      return {.kind = FrameKind::MESSAGE, .tag = head.tag, .bytes = head.bytes};
-    case Kind::OFFER:
-      return {
-          .kind = FrameKind::OFFER, .tag = head.tag, .bytes = head.length, .number = head.number};
-    case Kind::PART:
-      return {.kind = FrameKind::PART, .bytes = head.bytes, .number = head.number};
-    default:
-      return {.kind = FrameKind::TAKE, .number = head.number};
-  }
-}
 
 }  // namespace
 
@@ -185,7 +145,7 @@ AbortCause Ferry::whyNotOpen(int /*from*/, int /*to*/) {
   return mesh_.cause().value_or(AbortCause{});
 }
 
-bool Ferry::carry() {
+bool Ferry::carry(Cargo& cargo) {
   rung_ = false;
   if (mesh_.hasFailed()) {
     return false;
@@ -204,11 +164,11 @@ bool Ferry::carry() {
       if (there.isConnected) {
         Link* link = mesh_.outgoing(peer);
         there.isConnected = link != nullptr;  // else this rank has left
-        moved = (link != nullptr && sendTo(peer, *link)) || moved;
+        moved = (link != nullptr && sendTo(peer, *link, cargo)) || moved;
       }
       if (there.in.isOpen()) {
         Link* link = mesh_.incoming(peer);
-        moved = (link != nullptr && receiveFrom(peer, *link)) || moved;
+        moved = (link != nullptr && receiveFrom(peer, *link, cargo)) || moved;
       }
     }
   });
@@ -217,160 +177,6 @@ bool Ferry::carry() {
 
 bool Ferry::owes() const noexcept {
   return std::any_of(routes_.begin(), routes_.end(), [](const Route& each) { return each.owes(); });
-}
-
-// --- sending ---
-
-/// Whether anything was sent.
-bool Ferry::sendTo(int peer, Link& link) {
-  Route& to = route(peer);
-  bool moved = false;
-  for (load(to); to.left < to.leaving.size(); load(to)) {  // ends when the kernel takes no more
-    const ssize_t sent = ::send(link.socket.fd(), to.leaving.data() + to.left,
-                                to.leaving.size() - to.left, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0 && isForLater()) {
-      break;
-    }
-    if (sent < 0) {
-      endOf(link);
-      to.isConnected = false;  // who still needs that rank is told so by Mail
-      to.isGone = true;
-      break;
-    }
-    to.left += static_cast<std::size_t>(sent);
-    moved = true;
-    link.sender = to.left < to.leaving.size() ? &to : nullptr;
-  }
-  return moved;
-}
-
-/// Takes frames out of the pipe, when all before are sent.
-void Ferry::load(Route& route) const {
-  if (route.left < route.leaving.size()) {
-    return;
-  }
-  route.leaving.clear();
-  route.left = 0;
-  Frame::Bytes head;
-  if (isCreditDue(route)) {
-    route.told = route.given();
-    MailHead{.kind = MailHead::Kind::CREDIT, .length = route.told}.encode(head);
-    route.leaving.insert(route.leaving.end(), head.begin(), head.end());
-  }
-  while (route.out.isOpen() && route.out.hasFrame() && route.leaving.size() < pipeBytes_) {
-    shm::Frame frame;
-    static_cast<void>(route.out.look(frame));  // this process has put it in
-    const MailHead onTheWay = onWire(frame);
-    onTheWay.encode(head);
-    const std::size_t at = route.leaving.size() + head.size();
-    route.leaving.insert(route.leaving.end(), head.begin(), head.end());
-    route.leaving.resize(at + onTheWay.bytes);
-    route.out.take(frame, route.leaving.data() + at);
-    if (frame.kind == FrameKind::MESSAGE) {
-      route.sent += costOf(frame.bytes);
-      route.out.tellKept(route.sent - route.taken);
-    }
-  }
-}
-
-bool Ferry::isCreditDue(const Route& route) {
-  return route.in.isOpen() && route.given() >= route.told + kCreditStep;
-}
-
-// --- receiving ---
-
-/// Whether anything has come.
-bool Ferry::receiveFrom(int peer, Link& link) {
-  Route& from = route(peer);
-  if (from.arriving.empty()) {
-    from.arriving.resize(pipeBytes_);
-    link.receiver = &from;  // nobody else may read here
-  }
-  bool moved = false;
-  for (;;) {  // ends when nothing more is there, or there is no room for it
-    const std::size_t used = unload(peer, link);
-    std::memmove(from.arriving.data(), from.arriving.data() + used, from.got - used);
-    from.got -= used;
-    moved = moved || used > 0;
-    if (from.isFull || link.isQuiet) {
-      break;
-    }
-    const ssize_t got = ::recv(link.socket.fd(), from.arriving.data() + from.got,
-                               from.arriving.size() - from.got, MSG_DONTWAIT);
-    if (got < 0 && isForLater()) {
-      break;
-    }
-    if (got <= 0) {
-      endOf(link, from.got == 0);
-      break;
-    }
-    from.got += static_cast<std::size_t>(got);
-  }
-  return moved;
-}
-
-/// Puts whole frames into the pipe, as long as it has room; how many bytes they took.
-std::size_t Ferry::unload(int peer, Link& link) {
-  Route& from = route(peer);
-  from.isFull = false;
-  std::size_t at = 0;
-  for (;;) {  // ends with the bytes
-    Frame::Bytes bytes;
-    if (from.got - at < bytes.size()) {
-      return at;
-    }
-    std::memcpy(bytes.data(), from.arriving.data() + at, bytes.size());
-    const auto head = MailHead::decode(bytes);
-    if (!head) {
-      hearNews(peer, link, bytes, at + bytes.size());
-      at += bytes.size();
-      continue;
-    }
-    if (head->kind == MailHead::Kind::CREDIT) {
-      hearCredit(peer, head->length);
-      at += bytes.size();
-      continue;
-    }
-    if (head->bytes > from.arriving.size() / 2) {
-      makesNoSense(peer);
-    }
-    if (from.got - at < bytes.size() + head->bytes) {
-      return at;
-    }
-    if (!from.in.hasRoom(head->bytes)) {
-      from.isFull = true;
-      return at;
-    }
-    from.in.put(fromWire(*head), {from.arriving.data() + at + bytes.size(), head->bytes});
-    from.received += head->kind == MailHead::Kind::MESSAGE ? costOf(head->bytes) : 0;
-    at += bytes.size() + head->bytes;
-  }
-}
-
-/// A frame that is no message: the peer leaves, or its group has failed. What follows it begins at
-/// `next`.
-void Ferry::hearNews(int peer, Link& link, const Frame::Bytes& bytes, std::size_t next) {
-  const Route& from = route(peer);
-  const auto frame = Frame::decode(bytes);
-  if (frame && frame->kind == Frame::Kind::BYE) {
-    link.hasLeft = true;
-    link.leftAt = systemClock().now();
-  } else if (frame && frame->kind == Frame::Kind::ABORT) {
-    const auto* begun = reinterpret_cast<const char*>(from.arriving.data() + next);
-    throw Mesh::Lost{mesh_.readCause(link, frame->bytes, std::string(begun, from.got - next))};
-  } else {
-    makesNoSense(peer);
-  }
-}
-
-/// So much of this rank's short messages the peer does not keep any more.
-void Ferry::hearCredit(int peer, std::uint64_t taken) {
-  Route& to = route(peer);
-  if (taken > to.sent || taken <= to.taken) {
-    makesNoSense(peer);
-  }
-  to.taken = taken;
-  to.out.tellKept(to.sent - to.taken);
 }
 
 // --- how peers are ---

@@ -4,6 +4,7 @@
 // what comes on the link from a rank is put into the other. Both ways a link takes no more than the
 // pipe at its end has room for, so what nobody takes holds its sender back. Short messages that the
 // receiver has to keep are counted by both ends: it tells the sender when it has given some away.
+// Long ones, which were asked for, go from the memory of who sends to that of who receives.
 //
 // Nothing moves but in carry(), on the thread that drives the Mail.
 //
@@ -15,6 +16,8 @@
 #include <map>
 #include <optional>
 #include <poll.h>
+#include <span>
+#include <sys/types.h>
 #include <vector>
 
 #include "base/mutex.hpp"
@@ -39,10 +42,11 @@ class Ferry : public Carrier {
   shm::Pipe pipe(int from, int to, Deadline deadline) override;
   AbortCause whyNotOpen(int from, int to) override;
   bool carries() const noexcept override { return true; }
-  bool carry() override;
+  bool carry(Cargo& cargo) override;
   void listen() override;
   bool wasRung() const noexcept override { return rung_; }
   bool owes() const noexcept override;
+  void withdraw() noexcept override { isWithdrawn_ = true; }
   void ring(int peer) noexcept override { rung_ = rung_ || peer != rank(); }
   void wake() noexcept override { mesh_.ring(); }
   std::unique_ptr<Waitable> sleeper() override;
@@ -85,18 +89,21 @@ class Ferry : public Carrier {
     bool isDialing = false;          // a link is being made
     std::vector<std::byte> leaving;  // frames, of which `left` bytes are sent
     std::size_t left = 0;
+    std::size_t partLeft = 0;         // bytes of a long message that are to follow them
     std::vector<std::byte> arriving;  // of which the first `got` bytes have come
     std::size_t got = 0;
-    bool isFull = false;         // `in` has no room for what has come
-    std::uint64_t sent = 0;      // of short messages, with what keeping them takes; of those
-    std::uint64_t taken = 0;     // the peer says that it does not keep them any more
-    std::uint64_t received = 0;  // the same of the peer's messages; what is not kept of them, as
-    std::uint64_t told = 0;      // it was told
-    bool isGone = false;         // no link can be made to it
+    std::size_t partDue = 0;       // bytes of a long message that are to come before all else,
+    std::uint64_t partNumber = 0;  // and which it is
+    bool isFull = false;           // `in` has no room for what has come
+    std::uint64_t sent = 0;        // of short messages, with what keeping them takes; of those
+    std::uint64_t taken = 0;       // the peer says that it does not keep them any more
+    std::uint64_t received = 0;    // the same of the peer's messages; what is not kept of them, as
+    std::uint64_t told = 0;        // it was told
+    bool isGone = false;           // no link can be made to it
 
+    bool isLoaded() const noexcept { return left < leaving.size() || partLeft > 0; }
     bool owes() const noexcept {
-      return (isConnected || isDialing) &&
-             (left < leaving.size() || (out.isOpen() && out.hasFrame()));
+      return (isConnected || isDialing) && (isLoaded() || (out.isOpen() && out.hasFrame()));
     }
     /// What is not kept any more of what was received.
     std::uint64_t given() const noexcept { return received - std::min(in.kept(), received); }
@@ -106,10 +113,16 @@ class Ferry : public Carrier {
   template <typename Action>
   bool inTurn(Action action);
   shm::Pipe open(Memory& memory) const;
-  bool sendTo(int peer, Link& link);
-  void load(Route& route) const;
-  bool receiveFrom(int peer, Link& link);
-  std::size_t unload(int peer, Link& link);
+  bool sendTo(int peer, Link& link, Cargo& cargo);
+  static ssize_t sendLoaded(Route& to, const Link& link, std::span<const std::byte> part);
+  void load(int peer, Cargo& cargo);
+  bool receiveFrom(int peer, Link& link, Cargo& cargo);
+  ssize_t receiveSome(int peer, const Link& link, Cargo& cargo);
+  bool unload(int peer, Link& link, Cargo& cargo);
+  std::size_t unloadFrames(int peer, Link& link, Cargo& cargo);
+  void beginPart(int peer, const MailHead& head, Cargo& cargo);
+  std::span<std::byte> roomFor(int peer, Cargo& cargo);
+  void partCame(int peer, std::size_t bytes, Cargo& cargo);
   void hearNews(int peer, Link& link, const Frame::Bytes& bytes, std::size_t next);
   static bool isCreditDue(const Route& route);
   void dial(int peer, Deadline deadline);
@@ -130,6 +143,7 @@ class Ferry : public Carrier {
   std::map<int, Dial> dials_;  // by rank
   std::atomic<bool> ends_{false};
   bool rung_ = false;
+  bool isWithdrawn_ = false;
   std::vector<pollfd> entries_;  // of the next sleep
   Deadline askHostsAt_ = Deadline::after(Milliseconds(0));
 };
