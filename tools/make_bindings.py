@@ -27,6 +27,10 @@ OTHER = {
     "_test_python_store": "a test of torch's own",
     "_detect_dma_connectivity": "of graphics processors",
     "_DMAConnectivity": "of graphics processors",
+    "Backend.memory_stats": "of graphics processors",
+    "Backend.resume": "of graphics processors",
+    "Backend.shrink": "of communicators of graphics processors",
+    "Backend.suspend": "of graphics processors",
     "Reducer._install_post_backward_futures": "of autograd",
     "Reducer._push_all_rebuilt_params": "buckets are rebuilt from what `mark_ready` tells",
     "Reducer._remove_autograd_hooks": "of autograd",
@@ -99,10 +103,16 @@ def same_arguments(theirs: object, ours: object) -> bool:
     )
 
 
-def why_other(name: str, members: set[str]) -> str:
+def reason_for(kind: type, member: str) -> str | None:
+    """Why a member is left out; what is said of a class holds for those that derive from it."""
+    told = (OTHER.get(f"{base.__name__}.{member}") for base in kind.__mro__)
+    return next((reason for reason in told if reason), None)
+
+
+def why_other(kind: type, members: set[str]) -> str:
     reasons: dict[str, list[str]] = {}
     for member in sorted(members):
-        if reason := OTHER.get(f"{name}.{member}"):
+        if reason := reason_for(kind, member):
             reasons.setdefault(reason, []).append(f"`{member}`")
     return "; ".join(f"left out, {reason}: {', '.join(each)}" for reason, each in reasons.items())
 
@@ -121,8 +131,8 @@ def row_of(name: str, theirs: object, ours: ModuleType) -> tuple[str, str]:
     # What its members have counts as well: an enumeration shows their name and value only there.
     looked = [here, *here] if isinstance(here, enum.EnumMeta) else [here]
     missing = {m for m in members_of(theirs) if not any(hasattr(each, m) for each in looked)}
-    explained = {member for member in missing if f"{name}.{member}" in OTHER}
-    told = why_other(name, missing)
+    explained = {member for member in missing if reason_for(theirs, member)}
+    told = why_other(theirs, missing)
     if lacking := sorted(missing - explained):
         words = "not yet: " + ", ".join(f"`{member}`" for member in lacking)
         return "in part", f"{words}; {told}" if told else words

@@ -1,6 +1,8 @@
-// The debug level, as a number; unisono.distributed makes an enumeration of it.
+// The debug level, as a number, and the rank of the log; unisono.distributed has torch's names for
+// them.
 #include "unisono/base/debug_level.hpp"
 
+#include "base/log.hpp"
 #include "bindings/bind.hpp"
 #include "bindings/convert.hpp"
 
@@ -19,6 +21,9 @@ void bindDebug(nb::module_& module) {
       },
       nb::arg("level"));
   module.def("set_debug_level_from_env", &setDebugLevelFromEnvironment);
+  module.def(
+      "set_log_rank", [](int rank) { setLogRank(rank); }, nb::arg("rank"),
+      "Puts the rank in front of every line of the log; -1 for none.");
 }
 
 }  // namespace unisono::python

@@ -16,6 +16,9 @@ def set_debug_level(level: int) -> None: ...
 
 def set_debug_level_from_env() -> None: ...
 
+def set_log_rank(rank: int) -> None:
+    """Puts the rank in front of every line of the log; -1 for none."""
+
 class Store:
     """
     The key-value service through which the ranks of a job find each other.

@@ -30,6 +30,7 @@ TYPE_CHECKING = False  # for type checkers only; typing itself takes millisecond
 if TYPE_CHECKING:
     from unisono._core import BuiltinCommHookType, GradBucket
     from unisono.distributed import (
+        _ambient,
         _backends,
         _kinds,
         _logger,
@@ -137,7 +138,20 @@ if TYPE_CHECKING:
     _Work = Work
     _create_work_from_future = _special_works._create_work_from_future
     DDPLoggingData = _logger.DDPLoggingData
+    OpType = _kinds.OpType
+    WorkInfo = _kinds.WorkInfo
     WorkResult = _kinds.WorkResult
+    _DEFAULT_NO_TIMEOUT = _ambient._DEFAULT_NO_TIMEOUT
+    _DEFAULT_PG_TIMEOUT = _ambient._DEFAULT_PG_TIMEOUT
+    _allow_inflight_collective_as_graph_input = _ambient._allow_inflight_collective_as_graph_input
+    _current_process_group = _ambient._current_process_group
+    _get_comm_profiling_name = _ambient._get_comm_profiling_name
+    _set_allow_inflight_collective_as_graph_input = (
+        _ambient._set_allow_inflight_collective_as_graph_input
+    )
+    _set_comm_profiling_name = _ambient._set_comm_profiling_name
+    _set_global_rank = _ambient._set_global_rank
+    _set_process_group = _ambient._set_process_group
     _get_work_registry_size = _registry._get_work_registry_size
     _register_process_group = _registry._register_process_group
     _register_work = _registry._register_work
@@ -251,6 +265,12 @@ __all__ = [
 
 # Loaded when they are asked for: who uses a store alone need not wait for them.
 _HOMES = {
+    "_ambient": """
+        _DEFAULT_NO_TIMEOUT _DEFAULT_PG_TIMEOUT _allow_inflight_collective_as_graph_input
+        _current_process_group _get_comm_profiling_name
+        _set_allow_inflight_collective_as_graph_input _set_comm_profiling_name _set_global_rank
+        _set_process_group
+    """,
     "_backends": """
         ErrorType _Backend _DistributedBackendOptions
     """,
@@ -272,7 +292,7 @@ _HOMES = {
         new_group new_subgroups new_subgroups_by_enumeration split_group
     """,
     "_kinds": """
-        Backend ReduceOp WorkResult
+        Backend OpType ReduceOp WorkInfo WorkResult
     """,
     "_logger": """
         DDPLoggingData Logger

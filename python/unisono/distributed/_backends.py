@@ -30,6 +30,15 @@ class ErrorType(IntEnum):
 class _DistributedBackendOptions:
     """What a creator of Backend.register_backend(extended_api=True) is told."""
 
+    __slots__ = (
+        "global_ranks_in_group",
+        "group_id",
+        "group_rank",
+        "group_size",
+        "store",
+        "timeout",
+    )
+
     def __init__(self) -> None:
         self.store: Store | None = None
         self.group_rank = 0
@@ -66,6 +75,7 @@ class _Backend(WrittenCalls):
     supports_splitting = False
     supports_coalescing = False
     supports_time_estimate = False
+    supports_shrinking = False
 
     def __init__(self, rank: int, size: int) -> None:
         self._rank = int(rank)
@@ -107,6 +117,18 @@ class _Backend(WrittenCalls):
 
     def eager_connect_single_device(self, device: object = None) -> None:
         """Connects before the first operation, where that is not so anyway."""
+
+    def _get_backend_name(self) -> str:
+        return self.name()
+
+    def _get_sequence_number_for_group(self) -> int:
+        raise not_offered(f"Backend {self.name()} does not support sequence numbers")
+
+    def _start_coalescing(self) -> None:
+        raise not_offered(f"Backend {self.name()} does not implement startCoalescing")
+
+    def _end_coalescing(self) -> Work:
+        raise not_offered(f"Backend {self.name()} does not implement endCoalescing")
 
     def _set_default_timeout(self, timeout: timedelta) -> None:
         self.set_timeout(timeout)

@@ -26,6 +26,7 @@ from unisono.distributed._state import (
     registered,
     world,
 )
+from unisono.distributed._written import own_method
 from unisono.distributed.rendezvous import rendezvous
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def init_process_group(
     plan = Plan(called, name, list(range(world_size)), rank, store, timeout, pg_options)
     world.default = plan.make()
     _worlds += 1
-    world.default.group_desc = "default_pg"
+    world.default._set_group_desc("default_pg")
     world.groups = [world.default]
     world.made = 1
     _registry.note(world.default)
@@ -289,7 +290,7 @@ def _splits(parent: ProcessGroup, backend: Backend) -> bool:
 
 
 def _registered_new(group: ProcessGroup, desc: str | None) -> ProcessGroup:
-    group.group_desc = desc or "undefined"
+    group._set_group_desc(desc or "undefined")
     world.groups.append(group)
     _registry.note(group)
     return group
@@ -371,6 +372,10 @@ def split_group(
         members = [get_global_rank(parent, rank) for rank in mine]
         if not members:
             return None
+        if split := own_method(parent, "split_group", ProcessGroup):
+            made = split(mine, timeout=most, opts=pg_options, group_desc=group_desc)
+            made._enter(made._name, name, members, parent.get_group_store())
+            return _registered_new(made, group_desc)
         plan = plan_apart(parent, members, name, most, pg_options)
         return _registered_new(plan.make(), group_desc)
     core = parent._group._core.split_group(lists, milliseconds(most), group_desc or "", True)

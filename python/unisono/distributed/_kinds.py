@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import IntEnum
 from typing import Any, ClassVar, NamedTuple
 
@@ -48,6 +50,44 @@ class BackendType(IntEnum):
     CUSTOM = 6
 
 
+class OpType(IntEnum):
+    """The operations, under torch's numbers."""
+
+    BROADCAST = 0
+    ALLREDUCE = 1
+    ALLREDUCE_COALESCED = 2
+    REDUCE = 3
+    ALLGATHER = 4
+    _ALLGATHER_BASE = 5
+    ALLGATHER_COALESCED = 6
+    GATHER = 7
+    SCATTER = 8
+    REDUCE_SCATTER = 9
+    ALLTOALL_BASE = 10
+    ALLTOALL = 11
+    SEND = 12
+    RECV = 13
+    RECVANYSOURCE = 14
+    BARRIER = 15
+    _REDUCE_SCATTER_BASE = 16
+    COALESCED = 17
+    _ALLREDUCE_SPARSE = 18
+    REDUCE_SCATTER_TENSOR_COALESCED = 19
+    ALLGATHER_INTO_TENSOR_COALESCED = 20  # which torch's bindings leave out
+    UNKNOWN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class WorkInfo:
+    """What is told of an operation that has ended."""
+
+    op_type: OpType
+    seq: int
+    time_started: datetime
+    time_finished: datetime
+    active_duration: timedelta
+
+
 class _ReduceOpMeta(type):
     """Its constants are of a type of their own, but count as instances, as in torch."""
 
@@ -69,9 +109,31 @@ class ReduceOp(metaclass=_ReduceOpMeta):
     BXOR = RedOpType.BXOR
     PREMUL_SUM = RedOpType.PREMUL_SUM
 
+    __slots__ = ("_factor", "_op")
+
     def __init__(self, op: Op, factor: float = 1.0) -> None:
-        self.op = RedOpType(op)
-        self.factor = factor
+        self._op = RedOpType(op)
+        self._factor = factor
+
+    @property
+    def op(self) -> int:
+        """Which of the constants it is."""
+        return self._op
+
+    @property
+    def factor(self) -> float:
+        """Of PREMUL_SUM."""
+        if self._op != RedOpType.PREMUL_SUM:
+            raise refusal("Only PREMUL_SUM supports accessing factor")
+        return self._factor
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, int):
+            return self._op == other
+        return self._op == other._op if type(other) is ReduceOp else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._op)
 
 
 def make_premul_sum(factor: float) -> ReduceOp:
@@ -87,7 +149,7 @@ def plain(op: object) -> object:
     if type(op) is RedOpType:
         return _NAMES[op]
     if type(op) is ReduceOp:
-        return _NAMES[op.op] if op.op != RedOpType.PREMUL_SUM else ("premul_sum", op.factor)
+        return _NAMES[op._op] if op._op != RedOpType.PREMUL_SUM else ("premul_sum", op.factor)
     return op
 
 

@@ -10,7 +10,7 @@ from unisono import _core
 from unisono.distributed._reducer import Reducer
 
 
-@dataclass
+@dataclass(slots=True)
 class DDPLoggingData:
     """Texts and numbers by their names, which are torch's."""
 

@@ -6,8 +6,10 @@ from typing import Any
 
 from unisono import _core
 from unisono._group import Group
+from unisono._refusal import refusal
 from unisono.distributed._backends import BackendOptions, ErrorType, _Backend
 from unisono.distributed._native_calls import NativeCalls
+from unisono.distributed._works import Work
 
 
 class NativeBackend(NativeCalls, _Backend):
@@ -16,6 +18,7 @@ class NativeBackend(NativeCalls, _Backend):
     def __init__(self, group: Group, name: str) -> None:
         NativeCalls.__init__(self, group)
         self._backend_name = name
+        self._batch: _core.Coalescing | None = None  # that is open
 
     def name(self) -> str:
         """Of the backend."""
@@ -23,6 +26,18 @@ class NativeBackend(NativeCalls, _Backend):
 
     def _offers(self, operation: str) -> bool:
         return True
+
+    def _get_sequence_number_for_group(self) -> int:
+        return _core.sequence_number(self._group._handle)
+
+    def _start_coalescing(self) -> None:
+        self._batch = _core.Coalescing(self._group._handle)
+
+    def _end_coalescing(self) -> Work:
+        if self._batch is None:
+            raise refusal("there is no coalescing scope to end", "call _start_coalescing() first")
+        batch, self._batch = self._batch, None
+        return Work(batch.end(), [])
 
 
 class FakeOptions(BackendOptions):
@@ -73,7 +88,12 @@ class _ProcessGroupWrapper(NativeBackend):
         store = getattr(gloo_backend, "_store", None)
         core = _core.checked_group(backend._group._handle, store)
         super().__init__(Group(core), backend.name())
-        self.wrapped_pg = backend
+        self._wrapped = backend
+
+    @property
+    def wrapped_pg(self) -> _Backend:
+        """What is wrapped."""
+        return self._wrapped
 
     @property
     def options(self) -> BackendOptions:

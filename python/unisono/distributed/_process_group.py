@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from unisono import _core
 from unisono._group import Group
-from unisono._refusal import refusal
+from unisono._refusal import not_offered, refusal
+from unisono._work import milliseconds
 from unisono.distributed._backends import _Backend
+from unisono.distributed._group_facts import GroupFacts, kind_of
 from unisono.distributed._kinds import Backend, BackendType
+from unisono.distributed._native_backends import NativeBackend
 from unisono.distributed._native_calls import NativeCalls
 from unisono.distributed._works import Work
 from unisono.distributed._written import WrittenCalls, WrittenCore
@@ -17,7 +22,7 @@ if TYPE_CHECKING:
     from unisono._core import Store
 
 
-class ProcessGroup(WrittenCalls):
+class ProcessGroup(GroupFacts, WrittenCalls):
     """Ranks that work together: what init_process_group(), new_group() and the like make.
 
     A program may derive from it and define operations under the names they have here. Those that
@@ -25,6 +30,13 @@ class ProcessGroup(WrittenCalls):
     """
 
     BackendType = BackendType
+    UNDEFINED = BackendType.UNDEFINED
+    GLOO = BackendType.GLOO
+    NCCL = BackendType.NCCL
+    UCC = BackendType.UCC
+    MPI = BackendType.MPI
+    XCCL = BackendType.XCCL
+    CUSTOM = BackendType.CUSTOM
 
     def __new__(cls, *given: Any, **named: Any) -> ProcessGroup:  # noqa: ANN401 (as __init__)
         """Of a Group of unisono's: one whose operations go straight to that."""
@@ -62,10 +74,11 @@ class ProcessGroup(WrittenCalls):
         self._met_alone: dict[tuple[int, ...], int] = {}  # how often these have made a group
         if not hasattr(self, "_backends"):
             self._backends: dict[str, _Backend] = {}  # by device
-            self.group_desc: str = "undefined"
+            self._desc = "undefined"
+            self._watches: list[_core.CompletionWatch] = []  # of completion hooks
 
     @cached_property
-    def _group(self) -> Group:
+    def _group(self) -> Group:  # type: ignore[override]
         """This as a unisono.Group, for what works for such."""
         core = WrittenCore(self, self._name, self.group_desc, self._store)
         return Group(core)  # type: ignore[arg-type]
@@ -77,6 +90,11 @@ class ProcessGroup(WrittenCalls):
     def group_name(self) -> str:
         """The name under which errors speak of it."""
         return str(self._told("getGroupName", self._name))
+
+    @property
+    def group_desc(self) -> str:
+        """What was said of it when it was made."""
+        return self._desc
 
     @property
     def bound_device_id(self) -> None:
@@ -125,6 +143,18 @@ class ProcessGroup(WrittenCalls):
         backend = self._backends.get("cpu")
         return super()._offers(operation) or (backend is not None and backend._offers(operation))
 
+    def split_group(
+        self,
+        ranks: list[int],
+        timeout: timedelta | None = None,
+        opts: object = None,
+        group_name: str | None = None,
+        group_desc: str | None = None,
+        device_types: object = None,
+    ) -> ProcessGroup | None:
+        """A group of `ranks` of this one, where the class says how."""
+        raise not_offered(f"Backend {self.name()} is missing implementation of split")
+
     def abort(self) -> None:
         """Fails what is under way and all that comes later."""
         for backend in self._backends.values():
@@ -140,12 +170,8 @@ class ProcessGroup(WrittenCalls):
         """Nobody asks for it any more: its threads end, the store's port may be used again."""
         if "_group" in vars(self):
             self._group._leave()
+        self._watches = []
         self._store = None
-
-
-def kind_of(device: object) -> str:
-    """The kind of a device: "cpu", a torch.device, or what else has a type."""
-    return str(getattr(device, "type", device)).partition(":")[0]
 
 
 class NativeGroup(NativeCalls, ProcessGroup):
@@ -158,6 +184,32 @@ class NativeGroup(NativeCalls, ProcessGroup):
     def name(self) -> str:
         """The name of its backend."""
         return str(self._backend)
+
+    @cached_property
+    def _own_backend(self) -> NativeBackend:  # type: ignore[override]
+        """What does its operations."""
+        return NativeBackend(self._group, self.name())
+
+    def split_group(
+        self,
+        ranks: list[int],
+        timeout: timedelta | None = None,
+        opts: object = None,
+        group_name: str | None = None,
+        group_desc: str | None = None,
+        device_types: object = None,
+    ) -> ProcessGroup | None:
+        """A group of `ranks` of this one; None outside it. Every rank calls it."""
+        most = milliseconds(timeout)
+        core = self._group._core.split_group([list(ranks)], most, group_desc or "", False)
+        if core is None:
+            return None
+        members = [self._ranks[rank] for rank in ranks]
+        made = ProcessGroup(Group(core), self._backend, members, self.get_group_store())
+        made._set_group_desc(group_desc or f"{self._desc}:split")
+        if group_name is not None:
+            made._set_group_name(group_name)
+        return made
 
     def shutdown(self) -> None:
         """Ends it in order, and lets go of the store."""

@@ -40,11 +40,12 @@ PythonCallbackWork._tells_end = False  # not by itself
 class FakeWork(Work):
     """Has ended."""
 
+    seq_id = -1
+
     def __init__(self) -> None:
         ended = _core.OpenWork()
         ended.finish()
         super().__init__(ended, [])
-        self.seq_id = -1
 
     def wait(self, timeout: Timeout = NO_TIMEOUT) -> bool:
         """True."""

@@ -135,6 +135,14 @@ class Work(base.Work[list[Any]]):
     def _source_rank(self) -> int:
         return self.source_rank()
 
+    def _get_op_type(self) -> int:
+        """The number of its operation, one of OpType; UNKNOWN where nobody knows it any more."""
+        return self._state().op_type()
+
+    def _get_duration(self) -> float:
+        """How many milliseconds it ran, where that was measured."""
+        return self._state().duration()
+
 
 def _noted(wait: Callable[..., Any]) -> Callable[..., Any]:
     """A wait() of the program's; how it ends is how the work does.
