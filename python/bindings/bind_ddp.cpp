@@ -272,7 +272,8 @@ constexpr const char* kReducerSignature =
     "names: collections.abc.Sequence[str], "
     "buckets: collections.abc.Sequence[collections.abc.Sequence[int]], bucket_bytes_cap: int, "
     "first_bucket_bytes_cap: int, bucket_bytes_cap_list: collections.abc.Sequence[int], "
-    "find_unused_parameters: bool, gradient_as_bucket_view: bool, static_graph: bool) -> None";
+    "find_unused_parameters: bool, gradient_as_bucket_view: bool, "
+    "skip_all_reduce_unused_params: bool, static_graph: bool) -> None";
 
 void bindReducerSteps(nb::class_<Reducing>& type) {
   type.def(
@@ -355,11 +356,12 @@ void bindReducer(nb::module_& module) {
       "__init__",
       [](Reducing* self, const GroupHandle& group, nb::sequence arrays, nb::sequence names,
          nb::sequence buckets, nb::handle cap, nb::handle firstCap, nb::sequence caps,
-         bool findUnused, bool asView, bool isStatic) {
+         bool findUnused, bool asView, bool skipsUnused, bool isStatic) {
         ReducerOptions options{.bucketBytesCap = toSize(cap, "bucket_bytes_cap"),
                                .firstBucketBytesCap = toSize(firstCap, "first_bucket_bytes_cap"),
                                .bucketBytesCapList = toSizes(caps, "bucket_bytes_cap_list"),
                                .findUnusedParameters = findUnused,
+                               .skipAllReduceUnusedParams = skipsUnused,
                                .gradientAsBucketView = asView,
                                .staticGraph = isStatic};
         const std::vector<Param> params = toParams(arrays, names);
@@ -373,7 +375,8 @@ void bindReducer(nb::module_& module) {
       nb::arg("group"), nb::arg("params"), nb::arg("names"), nb::arg("buckets"),
       nb::arg("bucket_bytes_cap"), nb::arg("first_bucket_bytes_cap"),
       nb::arg("bucket_bytes_cap_list"), nb::arg("find_unused_parameters"),
-      nb::arg("gradient_as_bucket_view"), nb::arg("static_graph"), nb::sig(kReducerSignature));
+      nb::arg("gradient_as_bucket_view"), nb::arg("skip_all_reduce_unused_params"),
+      nb::arg("static_graph"), nb::sig(kReducerSignature));
   bindReducerSteps(type);
   bindReducerNotes(type);
   bindSteps(type, [](HostedReducer& held) -> Reducer& { return held.reducer; });

@@ -452,7 +452,7 @@ class Join:
 class Reducer:
     """Makes gradients averages, bucket by bucket."""
 
-    def __init__(self, group: Group, params: Sequence[object], names: Sequence[str], buckets: Sequence[Sequence[int]], bucket_bytes_cap: int, first_bucket_bytes_cap: int, bucket_bytes_cap_list: Sequence[int], find_unused_parameters: bool, gradient_as_bucket_view: bool, static_graph: bool) -> None: ...
+    def __init__(self, group: Group, params: Sequence[object], names: Sequence[str], buckets: Sequence[Sequence[int]], bucket_bytes_cap: int, first_bucket_bytes_cap: int, bucket_bytes_cap_list: Sequence[int], find_unused_parameters: bool, gradient_as_bucket_view: bool, skip_all_reduce_unused_params: bool, static_graph: bool) -> None: ...
 
     def set_grad(self, index: int, array: object | None) -> None:
         """From now on a gradient is `array`."""

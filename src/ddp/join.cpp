@@ -6,6 +6,7 @@
 #include "unisono/ddp/broadcast_coalesced.hpp"
 #include "unisono/ddp/logger.hpp"
 
+#include "base/check.hpp"
 #include "base/log.hpp"
 #include "base/str.hpp"
 #include "ddp/memory.hpp"
@@ -47,6 +48,9 @@ struct Join::Round {
 };
 
 Join::Join(Reducer& reducer, JoinOptions options) : reducer_(reducer), options_(options) {
+  UNISONO_CHECK(!reducer_.options().skipAllReduceUnusedParams,
+                "a rank that has no more inputs does not know which buckets the others skip: a "
+                "Reducer with skipAllReduceUnusedParams cannot be joined");
   if (const std::shared_ptr<Logger> logger = reducer_.logger()) {
     logger->setUnevenInputJoin();
   }

@@ -1,5 +1,6 @@
 #include "unisono/ddp/reducer.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.hpp"
@@ -287,6 +288,7 @@ Ready Reducer::Impl::launchFull() {
   bool launchedAny = false;
   for (;;) {  // ends when the next bucket is not full
     std::size_t bucket = 0;
+    bool isReduced = true;
     {
       const MutexLock lock(mutex_);
       const std::optional<std::size_t> claimed = order_.claim();
@@ -296,11 +298,12 @@ Ready Reducer::Impl::launchFull() {
                                       : Ready::BUCKET_LAUNCHED;
       }
       bucket = *claimed;
+      isReduced = !isSkipped(bucket);
       if (bucket == 0) {
         note(StepEvent::BACKWARD_COMM_START);
       }
     }
-    const Future future = launch(bucket);
+    const std::optional<Future> future = isReduced ? std::optional(launch(bucket)) : std::nullopt;
     launchedAny = true;
     bool isLast = false;
     {
@@ -313,6 +316,12 @@ Ready Reducer::Impl::launchFull() {
       tellUse();
     }
   }
+}
+
+bool Reducer::Impl::isSkipped(std::size_t bucket) const {
+  return options_.skipAllReduceUnusedParams &&
+         std::all_of(buckets_[bucket].params.begin(), buckets_[bucket].params.end(),
+                     [this](std::size_t index) { return saidUnused_[index]; });
 }
 
 Future Reducer::Impl::launch(std::size_t bucket) {

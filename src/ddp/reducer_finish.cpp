@@ -1,4 +1,5 @@
 // The end of a step.
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <utility>
@@ -69,6 +70,7 @@ void Reducer::Impl::markWhatIsLeft() {
         }
         order_.arrive(index);
         left.push_back(index);
+        saidUnused_[index] = !isFirstStatic();
       }
     }
   }
@@ -241,7 +243,9 @@ void Reducer::Impl::close(bool well) {
   const MutexLock lock(mutex_);
   if (well && !shadowed_) {
     note(StepEvent::BACKWARD_COMM_END);
-    bucketsReduced_ = buckets_.size();
+    bucketsReduced_ = static_cast<std::size_t>(
+        std::count_if(futures_.begin(), futures_.end(),
+                      [](const std::optional<Future>& future) { return future.has_value(); }));
     noteUnused();
   }
   if (well) {

@@ -96,6 +96,8 @@ class Reducer::Impl {
   void fillSlot(std::size_t index) UNISONO_EXCLUDES(mutex_);
   void fillSlots(const std::vector<std::size_t>& params) UNISONO_EXCLUDES(mutex_);
   Ready launchFull() UNISONO_EXCLUDES(mutex_);
+  /// Whether nobody is said to use anything of the bucket, and it need not be reduced then.
+  bool isSkipped(std::size_t bucket) const UNISONO_REQUIRES(mutex_);
   Future launch(std::size_t bucket) UNISONO_EXCLUDES(mutex_);
   SparseTensor sparseToReduce(std::size_t index);
   /// What sums of this step are divided by; the first call may have to wait for the other ranks.

@@ -1,6 +1,7 @@
 // Parameters that get no gradient: on some ranks, on all, always or sometimes.
 #include <gmock/gmock.h>
 
+#include "unisono/ddp/join.hpp"
 #include "unisono/ddp/reducer.hpp"
 
 #include "ddp/training.hpp"
@@ -10,6 +11,7 @@
 namespace unisono {
 namespace {
 
+using test::errorOf;
 using test::inWorld;
 using test::textOf;
 using test::Training;
@@ -112,6 +114,61 @@ TEST_P(UnusedTest, ARankThatUsesNothingHoldsUpNobody) {
   });
 }
 
+/// A gradient that the others have another idea of stays on its rank only if nobody uses it.
+TEST_P(UnusedTest, ABucketThatNobodyUsesNeedNotBeReduced) {
+  for (const bool told : {true, false}) {
+    inWorld(3, [told](Group world) {
+      Training<float> training({3, 4, 5});
+      GradBuffers host(3);
+      ReducerOptions options = findUnused(GetParam());
+      options.skipAllReduceUnusedParams = true;
+      options.markMissingAsUnused = !told;
+      Reducer reducer(world, training.params, {{2}, {1}, {0}}, host, options);
+      std::vector<float> old(4, static_cast<float>(world.rank()));
+      host.set(1, Tensor(old));
+      for (int number = 0; number < 3; ++number) {
+        const bool usesAll = number == 1;
+        reducer.beginBackward(told && !usesAll ? std::vector<std::size_t>{1}
+                                               : std::vector<std::size_t>{});
+        for (const std::size_t param : {2U, 1U, 0U}) {
+          if (param != 1 || usesAll) {
+            training.compute(host, param, world.rank(), number);
+            reducer.markReady(param);
+          }
+        }
+        reducer.finish();
+
+        EXPECT_EQ(reducer.stats().bucketsReduced, usesAll ? 3U : 2U);
+        EXPECT_EQ(training.firstWrong(host, 0, 3, number, 3), -1);
+        EXPECT_EQ(training.firstWrong(host, 2, 3, number, 3), -1);
+        if (number == 0) {
+          EXPECT_EQ(host.grad(1).dataAs<float>()[3], static_cast<float>(world.rank()));
+        } else {
+          EXPECT_EQ(training.firstWrong(host, 1, 3, 1, 3), -1);  // of the step that had one
+        }
+      }
+    });
+  }
+}
+
+TEST_P(UnusedTest, RanksThatSkipDifferentBucketsAreTold) {
+  inWorld(2, [](Group world) {
+    Training<float> training({3, 4});
+    GradBuffers host(2);
+    ReducerOptions options = findUnused(GetParam());
+    options.skipAllReduceUnusedParams = true;
+    Reducer reducer(world, training.params, {{1}, {0}}, host, options);
+    const std::vector<std::size_t> unused = {world.rank() == 0 ? 0U : 1U};
+    const auto facts = errorOf<DistBackendError>([&] {
+      reducer.beginBackward(unused);
+      reducer.markReady(1 - unused[0]);
+      reducer.finish();
+    });
+    ASSERT_TRUE(facts);
+    EXPECT_EQ(facts->reason, Reason::MISMATCH);
+  });
+}
+
 TEST(UnusedErrorTest, UnusedParametersAreNamedOnlyWhereTheyAreLookedFor) {
   inWorld(1, [](Group world) {
     Training<float> training({2});
@@ -124,6 +181,15 @@ TEST(UnusedErrorTest, UnusedParametersAreNamedOnlyWhereTheyAreLookedFor) {
                   Reducer(world, training.params, {{0}}, host, {.markMissingAsUnused = true});
                 }),
                 HasSubstr("needs findUnusedParameters"));
+  });
+}
+
+TEST(UnusedErrorTest, BucketsThatAreSkippedCannotBeJoined) {
+  inWorld(1, [](Group world) {
+    Training<float> training({2});
+    GradBuffers host(1);
+    Reducer reducer(world, training.params, {{0}}, host, {.skipAllReduceUnusedParams = true});
+    EXPECT_THAT(textOf<UsageError>([&] { Join(reducer, {}); }), HasSubstr("cannot be joined"));
   });
 }
 

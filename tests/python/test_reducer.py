@@ -184,9 +184,7 @@ def test_a_reducer_goes_on_with_another_group() -> None:
         assert everywhere(train) == [[2, 1]] * 2
 
 
-@pytest.mark.parametrize(
-    "option", ["skip_all_reduce_unused_params", "use_python_reducer", "expect_sparse_gradients"]
-)
+@pytest.mark.parametrize("option", ["use_python_reducer", "expect_sparse_gradients"])
 def test_what_is_not_offered_is_refused(option: str) -> None:
     def make(group: ProcessGroup) -> None:
         given = [False, True] if option == "expect_sparse_gradients" else True

@@ -57,6 +57,10 @@ struct ReducerOptions {
   bool findUnusedParameters = false;
   /// With it, finish() takes parameters that were not marked for unused ones.
   bool markMissingAsUnused = false;
+  /// A bucket whose parameters are all unused on this rank is not reduced. Only for ranks that
+  /// leave the same parameters unused in each step: others are told (MISMATCH). Not for those of a
+  /// Join.
+  bool skipAllReduceUnusedParams = false;
   /// Gradients are views of the buckets: nothing is copied, and there is no memory beside them.
   bool gradientAsBucketView = false;
   /// Every step marks the same parameters equally often. The first one is reduced at its end only;

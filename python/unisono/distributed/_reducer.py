@@ -63,11 +63,11 @@ class Reducer:
     ) -> None:
         """As torch's; `per_bucket_size_limits` and `batched_grad_copy` change nothing.
 
-        Sparse gradients, `skip_all_reduce_unused_params` and `use_python_reducer` are refused.
+        `skip_all_reduce_unused_params` is for ranks that leave the same parameters unused in each
+        step: others get a MismatchError. Sparse gradients and `use_python_reducer` are refused.
         """
         for name, is_wanted in (
             ("expect_sparse_gradients", any(expect_sparse_gradients)),
-            ("skip_all_reduce_unused_params", skip_all_reduce_unused_params),
             ("use_python_reducer", use_python_reducer),
         ):
             if is_wanted:
@@ -82,6 +82,7 @@ class Reducer:
             list(bucket_bytes_cap_list),
             find_unused_parameters,
             gradient_as_bucket_view,
+            skip_all_reduce_unused_params,
         )
         self._group = _group_of(process_group)
         self._hook: Hook | BuiltinCommHookType | None = None
