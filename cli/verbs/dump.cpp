@@ -9,6 +9,7 @@
 #include <string>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "unisono/store/prefix_store.hpp"
@@ -133,18 +134,32 @@ void refuseOverwriting(Store& store, const std::vector<DumpEntry>& entries) {
   }
 }
 
+/// Says, beside what has ended a load, how much of it was done before.
+template <typename Load>
+void tellingHowFar(const std::size_t& done, std::size_t all, Load load) try {
+  load();
+} catch (const DistError& error) {
+  ErrorFacts facts = error.facts();
+  facts.what +=
+      str("; ", done, " of ", all, all == 1 ? " key was" : " keys were", " loaded before");
+  throw DistStoreError(std::move(facts));
+}
+
 /// Sets only keys that are not set; those that somebody else has set meanwhile are left alone, and
 /// returned. (An empty value counts as none, as everywhere in compare-and-set.)
 std::vector<std::string> addEntries(Store& store, const std::vector<DumpEntry>& entries) {
   Progress progress("loaded", entries.size());
   std::vector<std::string> taken;
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const Store::Swap swap = store.trySwap(entries[i].key, {}, asBytes(entries[i].value));
-    if (!swap.stored.value_or(true) && asText(swap.value) != entries[i].value) {
-      taken.push_back(str("'", shownKey(entries[i].key), "'"));
+  std::size_t done = 0;
+  tellingHowFar(done, entries.size(), [&] {
+    for (const DumpEntry& entry : entries) {
+      const Store::Swap swap = store.trySwap(entry.key, {}, asBytes(entry.value));
+      if (!swap.stored.value_or(true) && asText(swap.value) != entry.value) {
+        taken.push_back(str("'", shownKey(entry.key), "'"));
+      }
+      progress.at(++done);
     }
-    progress.at(i + 1);
-  }
+  });
   return taken;
 }
 
@@ -153,18 +168,22 @@ void writeEntries(Store& store, const std::vector<DumpEntry>& entries) {
   std::vector<std::string> names;
   std::vector<Bytes> values;
   std::size_t bytes = 0;
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    names.push_back(entries[i].key);
-    values.push_back(toBytes(entries[i].value));
-    bytes += entries[i].key.size() + entries[i].value.size();
-    if (names.size() == kPiece || bytes > kPieceBytes || i + 1 == entries.size()) {
-      store.multiSet(names, values);
-      names.clear();
-      values.clear();
-      bytes = 0;
-      progress.at(i + 1);
+  std::size_t done = 0;
+  tellingHowFar(done, entries.size(), [&] {
+    for (const DumpEntry& entry : entries) {
+      names.push_back(entry.key);
+      values.push_back(toBytes(entry.value));
+      bytes += entry.key.size() + entry.value.size();
+      if (names.size() == kPiece || bytes > kPieceBytes || done + names.size() == entries.size()) {
+        store.multiSet(names, values);
+        done += names.size();
+        names.clear();
+        values.clear();
+        bytes = 0;
+        progress.at(done);
+      }
     }
-  }
+  });
 }
 
 void tellCount(const Args& args, std::string_view verb, std::uint64_t count,

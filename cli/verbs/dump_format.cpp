@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/str.hpp"
@@ -115,9 +116,13 @@ std::vector<DumpEntry> readDump(std::string_view content, std::string_view name)
   checkEnd(name, content.substr(lastLine), lines.size(), crc);
   std::vector<DumpEntry> entries;
   entries.reserve(lines.size());
+  std::set<std::string_view> keys;
   for (const std::string_view line : lines) {
     throwIfInterrupted();  // a large dump takes seconds
     entries.push_back(parseEntry(name, line, entries.size() + 2));
+    if (!keys.insert(entries.back().key).second) {
+      refuse(name, str("line ", entries.size() + 1, " has a key that an earlier one has"));
+    }
   }
   return entries;
 } catch (const nlohmann::json::exception&) {  // a field of the wrong type

@@ -115,14 +115,14 @@ void bindKeys(Class& type) {
           "delete_key",
           [](Self self, TextArg key) {
             const Text name(key, "key");
-            Store& store = self.offering("delete_key");
+            Store& store = *self.store();  // a class in Python may have it by another name
             return withoutLock([&] { return store.deleteKey(name.view()); });
           },
           nb::arg("key"), "Removes `key`; returns whether it was there.")
       .def(
           "num_keys",
           [](Self self) {
-            Store& store = self.offering("num_keys");
+            Store& store = *self.store();  // a class in Python may have it by another name
             return withoutLock([&] { return store.numKeys(); });
           },
           "How many keys there are, the store's own included.")

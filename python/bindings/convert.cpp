@@ -173,7 +173,11 @@ nb::bytes toPython(BytesView value) {
 }
 
 nb::list toPython(std::span<const Bytes> values) {
-  nb::list list = nb::steal<nb::list>(PyList_New(static_cast<Py_ssize_t>(values.size())));
+  PyObject* const made = PyList_New(static_cast<Py_ssize_t>(values.size()));
+  if (made == nullptr) {
+    throw nb::python_error();
+  }
+  nb::list list = nb::steal<nb::list>(made);
   for (std::size_t i = 0; i < values.size(); ++i) {
     PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i),
                     toPython(BytesView(values[i])).release().ptr());

@@ -22,11 +22,16 @@ Milliseconds checkedTimeout(Milliseconds timeout);
 /// What a store's timeout is before anybody sets it: UNISONO_TIMEOUT, or `usual`.
 Milliseconds defaultTimeout(Milliseconds usual = Store::kDefaultTimeout);
 
-/// UsageError unless there is one value for each key.
+/// DistStoreError, as c10d has it, unless there is one value for each key.
 inline void checkSameSize(std::span<const std::string> keys, std::span<const Bytes> values) {
-  UNISONO_CHECK(keys.size() == values.size(),
-                "multiSet keys and values vectors must be of same size, but there are ",
-                keys.size(), " keys and ", values.size(), " values");
+  if (keys.size() != values.size()) {
+    throw DistStoreError({.reason = Reason::USAGE,
+                          .what = str("multiSet keys and values vectors must be of same size, but "
+                                      "there are ",
+                                      keys.size(), " keys and ", values.size(), " values"),
+                          .hint = "give one value for each key",
+                          .op = "multi_set"});
+  }
 }
 
 /// What to do when a store refused a call for `reason`.

@@ -160,6 +160,36 @@ def test_an_end_without_the_right_count_is_refused(
     assert store.out("keys") == ""
 
 
+def dump_of(*entries: bytes) -> bytes:
+    """A dump of these lines, whole as far as its end can tell."""
+    body = b'{"schema":"unisono-store-dump/1"}\n' + b"".join(line + b"\n" for line in entries)
+    end = f'{{"end":true,"count":{len(entries)},"crc32":"{zlib.crc32(body):08x}"}}\n'
+    return body + end.encode()
+
+
+def test_a_dump_that_has_a_key_twice_is_refused(store: Client, tmp_path: Path) -> None:
+    file = tmp_path / "dump.jsonl"
+    file.write_bytes(dump_of(b'{"key":"k","value":"1"}', b'{"key":"k","value":"2"}'))
+
+    result = store.run("load", str(file))
+
+    assert_one_line(result, 1)
+    assert "line 3 has a key that an earlier one has; nothing was loaded" in result.stderr
+    assert store.out("keys") == ""
+
+
+def test_a_load_that_fails_says_how_much_was_loaded(store: Client, tmp_path: Path) -> None:
+    file = tmp_path / "dump.jsonl"
+    large = b'{"key":"z","value":"' + b"x" * 9_000_000 + b'"}'
+    file.write_bytes(dump_of(b'{"key":"a","value":"1"}', large))
+
+    result = store.run("load", str(file))
+
+    assert_one_line(result, 1)
+    assert "1 of 2 keys were loaded before" in result.stderr
+    assert store.out("keys") == "a\n"
+
+
 def test_keys_that_are_set_are_overwritten_only_by_force(store: Client, dump: Path) -> None:
     store.run("del", "number", "bytes")
     store.run("set", "text", "mine")

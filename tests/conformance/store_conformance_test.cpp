@@ -398,10 +398,10 @@ TEST_P(StoreConformanceTest, RefusesUnequalNumbersOfKeysAndValues) {
   const std::vector<std::string> keys = {"a", "b"};
   const std::vector<Bytes> one = {bytes("1")};
 
-  EXPECT_THAT(textOf<UsageError>([&] { store.multiSet(keys, one); }),
+  EXPECT_THAT(textOf<DistStoreError>([&] { store.multiSet(keys, one); }),
               AllOf(HasSubstr("multiSet keys and values vectors must be of same size"),
                     HasSubstr("[USAGE]")));
-  EXPECT_THAT(textOf<UsageError>([&] { store.multiSet({}, one); }), HasSubstr("same size"));
+  EXPECT_THAT(textOf<DistStoreError>([&] { store.multiSet({}, one); }), HasSubstr("same size"));
   EXPECT_FALSE(store.check({"a"}));
 }
 

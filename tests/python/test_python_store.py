@@ -79,6 +79,14 @@ def test_a_prefix_store_calls_the_python_methods(dist: Any, below: Any) -> None:
     assert below.waits[-1] == timedelta(seconds=3)
 
 
+def test_methods_under_torchs_other_names_are_called_directly_too(below: Any) -> None:
+    below.set("k", b"v")
+
+    assert below.num_keys() == 1
+    assert below.delete_key("k") is True
+    assert below.num_keys() == 0
+
+
 def test_a_wait_without_a_timeout_is_called_without_one(dist: Any) -> None:
     class Patient(dist.Store):  # type: ignore[misc]
         def __init__(self) -> None:

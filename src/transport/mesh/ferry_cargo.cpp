@@ -234,8 +234,9 @@ std::size_t Ferry::unloadFrames(int peer, Link& link, Cargo& cargo) {
   std::size_t at = 0;
   for (;;) {  // ends with the bytes
     if (const std::size_t part = std::min(from.partDue, from.got - at); part > 0) {
-      const std::span<std::byte> room = roomFor(peer, cargo);
-      std::memcpy(room.data(), from.arriving.data() + at, std::min(part, room.size()));
+      if (const std::span<std::byte> room = roomFor(peer, cargo); !room.empty()) {
+        std::memcpy(room.data(), from.arriving.data() + at, std::min(part, room.size()));
+      }
       partCame(peer, part, cargo);
       at += part;
     }
