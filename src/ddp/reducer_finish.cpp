@@ -248,7 +248,9 @@ void Reducer::Impl::close(bool well) {
                       [](const std::optional<Future>& future) { return future.has_value(); }));
     noteUnused();
   }
-  if (well) {
+  // Where only this rank failed, with what a hook gave, the others count the step: so does it, or
+  // it would not rebuild buckets when they do.
+  if (well || (order_.allLaunched() && !failure_)) {
     ++synced_;
     learnOrder();
   } else if (isFirstStatic()) {

@@ -283,6 +283,26 @@ TEST(CommHookErrorTest, AFutureThatFailsFailsTheStep) {
   });
 }
 
+TEST(CommHookErrorTest, ARankWhoseHookFailedByItselfRebuildsBucketsWithTheOthers) {
+  inWorld(2, [](Group world) {
+    Trainee trainee(world);
+    bool isBad = world.rank() == 1;
+    trainee.hook([&](GradBucket& bucket) {
+      const Future done = average(world, bucket.buffer());
+      return isBad ? done.then([](const Future&) { return TensorList(); }) : done;
+    });
+    if (isBad) {
+      EXPECT_THROW(trainee.step(world.rank()), UsageError);
+    } else {
+      trainee.step(world.rank());
+    }
+    isBad = false;
+    EXPECT_TRUE(trainee.reducer.rebuildBuckets());
+    trainee.step(world.rank());
+    trainee.expectAverages(2);
+  });
+}
+
 TEST(CommHookErrorTest, AFutureThatNobodyCompletesIsNotWaitedForForever) {
   inWorld(1,
           [](Group world) {
