@@ -49,3 +49,20 @@ def test_a_training_is_measured_with_ddp_and_fsdp() -> None:
 def test_a_call_is_measured_beside_one_that_does_nothing() -> None:
     found = measure("torch_call.py", "--rounds", "1", "--calls", "50")
     assert found["added_us"] == pytest.approx(found["unisono_us"] - found["fake_us"])
+
+
+def test_a_step_is_measured_beside_ddp() -> None:
+    arguments = ("--sizes", "3000,500,70000", "--compute", "0.2", "--cap", "0.1")
+    found = measure("ddp_step.py", "--rounds", "2", "--steps", "2", *arguments)
+
+    assert found["plan"]["sizes"] == [3000, 500, 70000]
+    assert found["environment"]["cores"] > 0
+    assert found["bound_ms"] >= max(found["alone_ms"], found["communication_ms"])
+    assert all(found[name] > 0 for name in ("exposed_ratio", "overhead_ratio"))
+
+
+def test_layers_without_times_are_refused() -> None:
+    command = [sys.executable, str(ROOT / "bench" / "ddp_step.py"), "--compute", "1,2"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert ran.returncode == 2
+    assert "12 layers have sizes, but 2 have times" in ran.stderr
