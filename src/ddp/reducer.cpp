@@ -1,6 +1,5 @@
 #include "unisono/ddp/reducer.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/check.hpp"
@@ -319,9 +318,12 @@ Ready Reducer::Impl::launchFull() {
 }
 
 bool Reducer::Impl::isSkipped(std::size_t bucket) const {
-  return options_.skipAllReduceUnusedParams &&
-         std::all_of(buckets_[bucket].params.begin(), buckets_[bucket].params.end(),
-                     [this](std::size_t index) { return saidUnused_[index]; });
+  for (const std::size_t index : buckets_[bucket].params) {
+    if (!saidUnused_[index]) {
+      return false;
+    }
+  }
+  return options_.skipAllReduceUnusedParams;
 }
 
 Future Reducer::Impl::launch(std::size_t bucket) {
