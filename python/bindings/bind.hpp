@@ -16,6 +16,7 @@ void bindWork(nb::module_& module);
 void bindGroup(nb::module_& module);    // after Work, which its operations give
 void bindBackend(nb::module_& module);  // after Work and Group, which it adds to
 void bindDdp(nb::module_& module);      // after Group, which it works for
+void bindReducer(nb::module_& module);  // the same
 void bindLogger(nb::module_& module);   // after Reducer, of which it is
 
 }  // namespace unisono::python

@@ -1,5 +1,5 @@
 // Data-parallel training: unisono/_data_parallel.py and unisono/distributed/_reducer.py have the
-// names and arguments that users know.
+// names and arguments that users know. The Reducer is in bind_reducer.cpp.
 #include <cstdint>
 #include <memory>
 #include <nanobind/stl/string.h>
@@ -20,38 +20,11 @@
 #include "bindings/gil.hpp"
 #include "bindings/group_handle.hpp"
 #include "bindings/python_hook.hpp"
+#include "bindings/steps.hpp"
 #include "bindings/training.hpp"
 
 namespace unisono::python {
 namespace {
-
-std::vector<Param> toParams(nb::sequence arrays, nb::sequence names) {
-  std::vector<Param> params;
-  for (const nb::handle array : arrays) {
-    params.push_back({.value = toTensor(array, Access::WRITE)});
-  }
-  std::size_t at = 0;
-  for (const nb::handle name : names) {
-    params.at(at++).name = Text(TextArg{name}, "the name of a parameter").string();
-  }
-  return params;
-}
-
-std::size_t toSize(nb::handle number, const char* name) {
-  return static_cast<std::size_t>(toWhole(number, name, 0, INT64_MAX));
-}
-
-std::size_t toIndex(nb::handle number) {
-  return toSize(number, "the number of a parameter");
-}
-
-BucketIndices toBuckets(nb::sequence lists) {
-  BucketIndices buckets;
-  for (const nb::handle list : lists) {
-    buckets.push_back(toSizes(list, "an index of bucket_indices"));
-  }
-  return buckets;
-}
 
 void bindFunctions(nb::module_& module) {
   module.def(
@@ -131,62 +104,12 @@ void bindHooks(nb::module_& module) {
       .def("fail", &HookAnswer::fail, nb::arg("why"), "That there is nothing, and why.");
 }
 
-/// `reducerOf` finds the Reducer behind what is bound.
-template <typename Handle, typename ReducerOf>
-void bindSteps(nb::class_<Handle>& type, ReducerOf reducerOf) {
-  type.def(
-          "register_hook",
-          [reducerOf](const Handle& self, nb::handle hook) {
-            const auto made = std::make_shared<PythonHook>(hook);
-            self.use([&](auto& held) { reducerOf(held).registerCommHook(made); });
-          },
-          nb::arg("hook"),
-          nb::sig("def register_hook(self, hook: collections.abc.Callable[[GradBucket, "
-                  "HookAnswer], object]) -> None"),
-          "Lets `hook`, which the caller keeps, reduce buckets.")
-      .def(
-          "register_builtin_hook",
-          [reducerOf](const Handle& self, BuiltinCommHookType hook) {
-            self.use([&](auto& held) { reducerOf(held).registerBuiltinCommHook(hook); });
-          },
-          nb::arg("hook"), "The same, with one that comes with unisono.")
-      .def(
-          "mark_ready",
-          [reducerOf](const Handle& self, nb::handle index) {
-            const std::size_t param = toIndex(index);
-            self.use([&](auto& held) { reducerOf(held).markReady(param); });
-          },
-          nb::arg("index"), nb::sig("def mark_ready(self, index: int) -> None"),
-          "A gradient is complete.")
-      .def(
-          "finish",
-          [reducerOf](const Handle& self) {
-            self.use([&](auto& held) { reducerOf(held).finish(); });
-          },
-          "Ends the step: all gradients are averages.")
-      .def(
-          "buckets",
-          [reducerOf](const Handle& self) {
-            return self.use([&](auto& held) { return reducerOf(held).buckets(); });
-          },
-          "Which parameters are reduced together, in their order.")
-      .def(
-          "reset_state",
-          [reducerOf](const Handle& self, const GroupHandle* group) {
-            const auto by = group == nullptr ? std::nullopt : std::optional(group->get());
-            self.use([&](auto& held) { reducerOf(held).resetState(by); });
-          },
-          nb::arg("group").none(), "Forgets the step that is open, and goes on with `group`.")
-      .def(
-          "leave", [](Handle& self) { self.leave(); }, "Lets go of the group.");
-}
-
 constexpr const char* kTrainingSignature =
     "def __init__(self, group: Group, params: collections.abc.Sequence[object], "
     "names: collections.abc.Sequence[str], bucket_bytes_cap: int, first_bucket_bytes_cap: int, "
     "bucket_bytes_cap_list: collections.abc.Sequence[int], static_graph: bool, "
     "find_unused_parameters: bool, gradient_as_bucket_view: bool, "
-    "broadcast_parameters: bool) -> None";
+    "broadcast_parameters: bool, expect_sparse: collections.abc.Sequence[bool]) -> None";
 
 void bindTraining(nb::module_& module) {
   nb::class_<Training> type(module, "DataParallel", "All ranks train one model.");
@@ -194,7 +117,7 @@ void bindTraining(nb::module_& module) {
           "__init__",
           [](Training* self, const GroupHandle& group, nb::sequence arrays, nb::sequence names,
              nb::handle cap, nb::handle firstCap, nb::sequence caps, bool isStatic, bool findUnused,
-             bool asView, bool broadcast) {
+             bool asView, bool broadcast, std::vector<bool> expectSparse) {
             const DataParallelOptions options{
                 .bucketBytesCap = toSize(cap, "bucket_bytes_cap"),
                 .firstBucketBytesCap = toSize(firstCap, "first_bucket_bytes_cap"),
@@ -202,7 +125,8 @@ void bindTraining(nb::module_& module) {
                 .staticGraph = isStatic,
                 .findUnusedParameters = findUnused,
                 .gradientAsBucketView = asView,
-                .broadcastParameters = broadcast};
+                .broadcastParameters = broadcast,
+                .expectSparseGradients = std::move(expectSparse)};
             std::vector<Param> params = toParams(arrays, names);
             const Group by = group.get();
             new (self) Training(withoutLock(
@@ -212,7 +136,7 @@ void bindTraining(nb::module_& module) {
           nb::arg("first_bucket_bytes_cap"), nb::arg("bucket_bytes_cap_list"),
           nb::arg("static_graph"), nb::arg("find_unused_parameters"),
           nb::arg("gradient_as_bucket_view"), nb::arg("broadcast_parameters"),
-          nb::sig(kTrainingSignature))
+          nb::arg("expect_sparse"), nb::sig(kTrainingSignature))
       .def(
           "begin",
           [](const Training& self, bool sync) {
@@ -267,121 +191,6 @@ void bindJoin(nb::module_& module) {
           "leave", [](Joining& self) { self.leave(); }, "Lets go of the group.");
 }
 
-constexpr const char* kReducerSignature =
-    "def __init__(self, group: Group, params: collections.abc.Sequence[object], "
-    "names: collections.abc.Sequence[str], "
-    "buckets: collections.abc.Sequence[collections.abc.Sequence[int]], bucket_bytes_cap: int, "
-    "first_bucket_bytes_cap: int, bucket_bytes_cap_list: collections.abc.Sequence[int], "
-    "find_unused_parameters: bool, gradient_as_bucket_view: bool, "
-    "skip_all_reduce_unused_params: bool, static_graph: bool) -> None";
-
-void bindReducerSteps(nb::class_<Reducing>& type) {
-  type.def(
-          "set_grad",
-          [](const Reducing& self, nb::handle index, nb::handle array) {
-            const std::size_t param = toIndex(index);
-            Tensor grad = array.is_none() ? Tensor() : toTensor(array, Access::WRITE);
-            self.use([&](HostedReducer& held) { held.gradients.set(param, std::move(grad)); });
-          },
-          nb::arg("index"), nb::arg("array").none(),
-          nb::sig("def set_grad(self, index: int, array: object | None) -> None"),
-          "From now on a gradient is `array`.")
-      .def(
-          "grad",
-          [](const Reducing& self, nb::handle index) {
-            const std::size_t param = toIndex(index);
-            const Tensor grad =
-                self.use([&](HostedReducer& held) { return held.gradients.grad(param); });
-            return grad.defined() ? toArray(grad) : nb::object(nb::none());
-          },
-          nb::arg("index"), nb::sig("def grad(self, index: int) -> typing.Any | None"),
-          "Where a gradient is now.")
-      .def(
-          "begin_backward",
-          [](const Reducing& self, nb::sequence unused, bool sync) {
-            const std::vector<std::size_t> named = toSizes(unused, "a parameter that is unused");
-            self.use([&](HostedReducer& held) { held.reducer.beginBackward(named, sync); });
-          },
-          nb::arg("unused"), nb::arg("sync"),
-          nb::sig("def begin_backward(self, unused: collections.abc.Sequence[int], "
-                  "sync: bool) -> None"),
-          "Opens a step; without `sync` one that is not reduced.")
-      .def(
-          "rebuild_buckets",
-          [](const Reducing& self) {
-            return self.use([](HostedReducer& held) { return held.reducer.rebuildBuckets(); });
-          },
-          "Orders buckets by how gradients came; whether it did.")
-      .def(
-          "used_map",
-          [](const Reducing& self) {
-            return self.use([](HostedReducer& held) { return held.reducer.usedMap(); });
-          },
-          "By how many ranks each parameter was used in the last step.");
-}
-
-/// What is counted and timed.
-void bindReducerNotes(nb::class_<Reducing>& type) {
-  type.def(
-          "prepare_for_forward",
-          [](const Reducing& self) {
-            self.use([](HostedReducer& held) { held.reducer.prepareForForward(); });
-          },
-          "A step begins, and is counted.")
-      .def(
-          "set_sample_rate",
-          [](const Reducing& self, nb::handle rate) {
-            const auto every = static_cast<int>(toWhole(rate, "sample_rate", INT32_MIN, INT32_MAX));
-            self.use([&](HostedReducer& held) { held.reducer.setRuntimeLoggingSampleRate(every); });
-          },
-          nb::arg("rate"), nb::sig("def set_sample_rate(self, rate: int) -> None"),
-          "After the first ten, one step in so many is timed.")
-      .def(
-          "backward_stats",
-          [](const Reducing& self) {
-            return self.use([](HostedReducer& held) { return held.reducer.backwardStats(); });
-          },
-          "Nanoseconds from the beginning of the backward pass until each gradient came.")
-      .def(
-          "is_graph_static",
-          [](const Reducing& self) {
-            return self.use([](HostedReducer& held) { return held.reducer.isGraphStatic(); });
-          },
-          "Whether the same parameters were unused in all steps.");
-}
-
-void bindReducer(nb::module_& module) {
-  nb::class_<Reducing> type(module, "Reducer", "Makes gradients averages, bucket by bucket.");
-  type.def(
-      "__init__",
-      [](Reducing* self, const GroupHandle& group, nb::sequence arrays, nb::sequence names,
-         nb::sequence buckets, nb::handle cap, nb::handle firstCap, nb::sequence caps,
-         bool findUnused, bool asView, bool skipsUnused, bool isStatic) {
-        ReducerOptions options{.bucketBytesCap = toSize(cap, "bucket_bytes_cap"),
-                               .firstBucketBytesCap = toSize(firstCap, "first_bucket_bytes_cap"),
-                               .bucketBytesCapList = toSizes(caps, "bucket_bytes_cap_list"),
-                               .findUnusedParameters = findUnused,
-                               .skipAllReduceUnusedParams = skipsUnused,
-                               .gradientAsBucketView = asView,
-                               .staticGraph = isStatic};
-        const std::vector<Param> params = toParams(arrays, names);
-        BucketIndices assigned = toBuckets(buckets);
-        const Group by = group.get();
-        new (self) Reducing(withoutLock([&] {
-          return std::make_shared<HostedReducer>(by, params, std::move(assigned),
-                                                 std::move(options));
-        }));
-      },
-      nb::arg("group"), nb::arg("params"), nb::arg("names"), nb::arg("buckets"),
-      nb::arg("bucket_bytes_cap"), nb::arg("first_bucket_bytes_cap"),
-      nb::arg("bucket_bytes_cap_list"), nb::arg("find_unused_parameters"),
-      nb::arg("gradient_as_bucket_view"), nb::arg("skip_all_reduce_unused_params"),
-      nb::arg("static_graph"), nb::sig(kReducerSignature));
-  bindReducerSteps(type);
-  bindReducerNotes(type);
-  bindSteps(type, [](HostedReducer& held) -> Reducer& { return held.reducer; });
-}
-
 }  // namespace
 
 void bindDdp(nb::module_& module) {
@@ -389,7 +198,6 @@ void bindDdp(nb::module_& module) {
   bindHooks(module);
   bindTraining(module);
   bindJoin(module);
-  bindReducer(module);
 }
 
 }  // namespace unisono::python

@@ -23,5 +23,6 @@ NB_MODULE(_core, module) {
   python::bindGroup(module);
   python::bindBackend(module);
   python::bindDdp(module);
+  python::bindReducer(module);
   python::bindLogger(module);
 }

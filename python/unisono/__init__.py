@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from unisono._future import Future
     from unisono._group import Group, init
     from unisono._operations import P2POp, premul_sum
+    from unisono._sparse import SparseGradient
     from unisono._work import Work
     from unisono.testing import local_world
 
@@ -52,6 +53,7 @@ __all__ = [
     "P2POp",
     "PeerDeadError",
     "QueueEmptyError",
+    "SparseGradient",
     "StoreValueError",
     "UsageError",
     "Work",
@@ -70,6 +72,7 @@ _HOMES = {
     "Future": "unisono._future",
     "Group": "unisono._group",
     "P2POp": "unisono._operations",
+    "SparseGradient": "unisono._sparse",
     "Work": "unisono._work",
     "init": "unisono._group",
     "local_world": "unisono.testing",

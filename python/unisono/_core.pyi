@@ -400,7 +400,7 @@ class HookAnswer:
 class DataParallel:
     """All ranks train one model."""
 
-    def __init__(self, group: Group, params: Sequence[object], names: Sequence[str], bucket_bytes_cap: int, first_bucket_bytes_cap: int, bucket_bytes_cap_list: Sequence[int], static_graph: bool, find_unused_parameters: bool, gradient_as_bucket_view: bool, broadcast_parameters: bool) -> None: ...
+    def __init__(self, group: Group, params: Sequence[object], names: Sequence[str], bucket_bytes_cap: int, first_bucket_bytes_cap: int, bucket_bytes_cap_list: Sequence[int], static_graph: bool, find_unused_parameters: bool, gradient_as_bucket_view: bool, broadcast_parameters: bool, expect_sparse: Sequence[bool]) -> None: ...
 
     def begin(self, sync: bool) -> None:
         """Opens a step."""
@@ -435,6 +435,14 @@ class DataParallel:
     def leave(self) -> None:
         """Lets go of the group."""
 
+    def set_sparse_grad(self, index: int, indices: object | None, values: object | None) -> None:
+        """
+        From now on a gradient has these values in these places; with None there is none.
+        """
+
+    def sparse_grad(self, index: int) -> tuple[Any, Any] | None:
+        """Its places and values; None when there is none."""
+
 class Join:
     """Training on ranks of which some have more inputs."""
 
@@ -452,7 +460,7 @@ class Join:
 class Reducer:
     """Makes gradients averages, bucket by bucket."""
 
-    def __init__(self, group: Group, params: Sequence[object], names: Sequence[str], buckets: Sequence[Sequence[int]], bucket_bytes_cap: int, first_bucket_bytes_cap: int, bucket_bytes_cap_list: Sequence[int], find_unused_parameters: bool, gradient_as_bucket_view: bool, skip_all_reduce_unused_params: bool, static_graph: bool) -> None: ...
+    def __init__(self, group: Group, params: Sequence[object], names: Sequence[str], buckets: Sequence[Sequence[int]], bucket_bytes_cap: int, first_bucket_bytes_cap: int, bucket_bytes_cap_list: Sequence[int], expect_sparse: Sequence[bool], find_unused_parameters: bool, gradient_as_bucket_view: bool, skip_all_reduce_unused_params: bool, static_graph: bool) -> None: ...
 
     def set_grad(self, index: int, array: object | None) -> None:
         """From now on a gradient is `array`."""
@@ -465,6 +473,12 @@ class Reducer:
 
     def rebuild_buckets(self) -> bool:
         """Orders buckets by how gradients came; whether it did."""
+
+    def check_finalized(self) -> None:
+        """Raises when a step was begun, but not finished."""
+
+    def zero_buckets(self) -> list[GradBucket]:
+        """Buckets as a hook gets them, but of zeros."""
 
     def used_map(self) -> list[int]:
         """By how many ranks each parameter was used in the last step."""
@@ -503,6 +517,14 @@ class Reducer:
 
     def leave(self) -> None:
         """Lets go of the group."""
+
+    def set_sparse_grad(self, index: int, indices: object | None, values: object | None) -> None:
+        """
+        From now on a gradient has these values in these places; with None there is none.
+        """
+
+    def sparse_grad(self, index: int) -> tuple[Any, Any] | None:
+        """Its places and values; None when there is none."""
 
 class Logger:
     """Notes what a Reducer does."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from unisono import _core
@@ -10,6 +10,7 @@ from unisono._arrays import Array
 from unisono._group import Group
 from unisono._hooks import Hook, HookFunction
 from unisono._refusal import refusal
+from unisono._sparse import Table, as_gradient
 
 MIB = 1 << 20
 
@@ -42,6 +43,9 @@ class DataParallel:
     - `gradient_as_bucket_view`: gradients are where they are reduced, and nothing is copied; they
       move once, in the second step. Otherwise each has a place of its own for ever.
     - `broadcast_parameters`: all ranks begin with the values of rank 0.
+    - `sparse`: parameters whose gradients are sparse, as those of a table of which a step reads few
+      rows. They are given as indices and values in every step, `model.ready("table", (rows,
+      values))`, and read as a SparseGradient. Only the built-in hook ALLREDUCE is for them.
 
     ready() may be called by several threads at once; all else is for one at a time.
     """
@@ -59,6 +63,7 @@ class DataParallel:
         static_graph: bool = False,
         gradient_as_bucket_view: bool = True,
         broadcast_parameters: bool = True,
+        sparse: Collection[str | int] = (),
     ) -> None:
         """Every rank calls it with the same parameters, which stay where they are.
 
@@ -69,6 +74,10 @@ class DataParallel:
         names, arrays = _split(params)
         self._index = {name: index for index, name in enumerate(names)}
         self._size = len(arrays)
+        named = {self._index_of(each) for each in sparse}
+        if not named <= {*range(self._size)}:
+            unknown = min(named - {*range(self._size)})
+            raise refusal(f"there is no parameter {unknown} whose gradients could be sparse")
         self._hook = _own(hook)
         self._is_static = static_graph
         self._is_accumulating = False  # inside no_sync()
@@ -87,7 +96,11 @@ class DataParallel:
             find_unused_parameters,
             gradient_as_bucket_view,
             broadcast_parameters,
+            [index in named for index in range(self._size)] if named else (),
         )
+        self._tables = {
+            index: Table(names[index] if names else index, arrays[index]) for index in named
+        }
         self._join(world)
         if self._hook is not None:
             self._core.register_hook(self._hook)
@@ -180,18 +193,29 @@ class DataParallel:
 
     def grad(self, param: str | int) -> Array:
         """Where a gradient is written, and read after finish(): as large as its parameter, 0 at
-        first. Ask again after each begin(), in which it may move."""
-        return self._core.grad(self._index_of(param))
+        first. Ask again after each begin(), in which it may move.
+
+        Of a parameter whose gradients are sparse, a SparseGradient: what ready() was given, and
+        after finish() the average.
+        """
+        index = self._index_of(param)
+        if index in self._tables:
+            return as_gradient(self._core.sparse_grad(index))
+        return self._core.grad(index)
 
     def ready(self, param: str | int, gradient: Array | None = None) -> None:
         """A gradient is complete for this step: from here on it may be reduced.
 
         With `gradient`, that is first written to grad(); or added to it, if it was written since
         the last step that was reduced: inside no_sync(), and where a static graph marks it again.
+        A sparse gradient is a pair of indices and values, or nothing for one without entries.
         """
         index = self._index_of(param)
-        if gradient is not None and (self._is_static or index not in self._marked):
-            self._write(index, gradient, param)
+        if self._is_static or index not in self._marked:
+            if index in self._tables:
+                self._write_sparse(index, gradient)
+            elif gradient is not None:
+                self._write(index, gradient, param)
         with self._explained():
             self._core.mark_ready(index)
         self._marked.add(index)
@@ -238,6 +262,14 @@ class DataParallel:
             known = ", ".join(self._index) or "none: they were not given by name"
             raise refusal(f"there is no parameter '{param}'", f"name one of {known}")
         return self._index[param]
+
+    def _write_sparse(self, index: int, gradient: object) -> None:
+        table = self._tables[index]
+        entries = table.nothing() if gradient is None else table.entries(gradient)
+        if index in self._written:
+            entries = table.sum_of(self._core.sparse_grad(index) or table.nothing(), entries)
+        self._core.set_sparse_grad(index, *entries)
+        self._written.add(index)
 
     def _write(self, index: int, gradient: Array, param: str | int) -> None:
         import numpy

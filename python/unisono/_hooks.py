@@ -28,12 +28,16 @@ class Hook:
 
     def __call__(self, bucket: _core.GradBucket, answer: _core.HookAnswer) -> None:
         try:
-            future = future_of(self._function(bucket))
+            future = self.future_for(bucket)
         except BaseException as error:
             self._keep(error)
             raise
         # The answer is not to keep the future: where that is forgotten, the answer goes with it.
         future._plain.add_done_callback(lambda done: self._settle(done, answer))
+
+    def future_for(self, bucket: _core.GradBucket) -> Future:
+        """What the function gives for a bucket, for who calls it by himself."""
+        return future_of(self._function(bucket))
 
     def _settle(self, done: PlainFuture[Any], answer: _core.HookAnswer) -> None:
         try:

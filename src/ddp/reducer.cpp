@@ -42,6 +42,10 @@ void Reducer::finish() {
   impl_->loggingErrors([&] { return impl_->finish(); });
 }
 
+void Reducer::checkFinalized() const {
+  impl_->loggingErrors([&] { return impl_->checkFinalized(); });
+}
+
 void Reducer::shadowStep() {
   impl_->loggingErrors([&] { return impl_->shadowStep(); });
 }
@@ -56,6 +60,10 @@ void Reducer::resetState(std::optional<Group> group) {
 
 BucketIndices Reducer::buckets() const {
   return impl_->buckets();
+}
+
+std::vector<GradBucket> Reducer::zeroBuckets() const {
+  return impl_->zeroBuckets();
 }
 
 bool Reducer::hasRebuiltBuckets() const {

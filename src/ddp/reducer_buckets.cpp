@@ -55,11 +55,16 @@ Reducer::Impl::Impl(Group group, std::vector<Param> params, BucketIndices bucket
   layOut(buckets);
 }
 
-void Reducer::Impl::requireNoStep(const char* call) {
+void Reducer::Impl::checkFinalized() const {
   const MutexLock lock(mutex_);
   if (step_ == Step::SYNCING && marked_) {
     throw ddp::unfinishedBefore(place(), missing());
   }
+}
+
+void Reducer::Impl::requireNoStep(const char* call) {
+  checkFinalized();
+  const MutexLock lock(mutex_);
   UNISONO_CHECK(step_ != Step::ACCUMULATING, call, " was called within a step");
   step_ = Step::NONE;
 }
@@ -190,6 +195,18 @@ BucketIndices Reducer::Impl::buckets() const {
   BucketIndices all;
   for (const ddp::Bucket& bucket : buckets_) {
     all.push_back(bucket.params);
+  }
+  return all;
+}
+
+std::vector<GradBucket> Reducer::Impl::zeroBuckets() const {
+  std::vector<GradBucket> all;
+  for (const ddp::Bucket& bucket : buckets_) {
+    UNISONO_CHECK(!bucket.isSparse, "bucket ", all.size(), " is no row of gradients: those of ",
+                  describe(params_[bucket.params[0]], bucket.params[0]), " are sparse");
+    ddp::Bucket zeros = bucket;
+    zeros.buffer = ddp::ordinaryMemory(bucket.buffer.numel(), bucket.buffer.dtype());
+    all.push_back(zeros.forHook(all.size(), buckets_.size(), params_));
   }
   return all;
 }

@@ -38,11 +38,13 @@ class Reducer::Impl {
   void beginBackward(std::span<const std::size_t> unused, bool sync) UNISONO_EXCLUDES(mutex_);
   Ready markReady(std::size_t index) UNISONO_EXCLUDES(mutex_);
   void finish() UNISONO_EXCLUDES(mutex_);
+  void checkFinalized() const UNISONO_EXCLUDES(mutex_);
   void shadowStep() UNISONO_EXCLUDES(mutex_);
   void setForwardPassWorkHandle(Future activeRanks, bool useStaticWorldSize)
       UNISONO_EXCLUDES(mutex_);
   void resetState(std::optional<Group> group) UNISONO_EXCLUDES(mutex_);
   BucketIndices buckets() const;
+  std::vector<GradBucket> zeroBuckets() const;
   bool hasRebuiltBuckets() const { return rebuilt_; }
   std::vector<std::size_t> gradReadyOrder() const UNISONO_EXCLUDES(mutex_);
   std::vector<std::int32_t> usedMap() const UNISONO_EXCLUDES(mutex_);

@@ -1,6 +1,7 @@
 // Parameters whose gradients are sparse, beside others.
 #include <gmock/gmock.h>
 
+#include "unisono/ddp/data_parallel.hpp"
 #include "unisono/ddp/reducer.hpp"
 
 #include "ddp/training.hpp"
@@ -312,6 +313,59 @@ TEST(SparseGradientsErrorTest, AHostMustKnowOfThem) {
     EXPECT_THAT(textOf<NotSupportedError>([&] { reducer.markReady(1); }),
                 AllOf(HasSubstr("this host has no sparse gradients"), HasSubstr("parameter 1")));
     EXPECT_THROW(host.storeSparse(1, {}), NotSupportedError);
+  });
+}
+
+TEST(SparseGradientsTest, ADataParallelHasThem) {
+  for (const bool views : {false, true}) {
+    inWorld(2, [&](Group world) {
+      std::vector<float> table(18);
+      std::vector<float> bias(2);
+      DataParallel model(
+          world, {{Tensor(table.data(), DType::FLOAT32, {9, 2}), "table"}, {Tensor(bias), "bias"}},
+          {.gradientAsBucketView = views, .expectSparseGradients = {true, false}});
+      EXPECT_EQ(model.sparseGrad(0).values.numel(), 0);
+      for (int step = 0; step < 3; ++step) {
+        Rows<float> rows{.indices = {8, world.rank()}, .values = {1, 2, 4, 4}};
+        model.begin();
+        model.setSparseGrad(0, rows.tensor(9));
+        model.ready(0);
+        model.ready(1);
+        model.finish();
+        EXPECT_THAT(listOf<std::int64_t>(model.sparseGrad(0).indices), ElementsAre(0, 1, 8));
+        EXPECT_THAT(listOf<float>(model.sparseGrad(0).values), ElementsAre(2, 2, 2, 2, 1, 2));
+      }
+      model.zeroGrad();
+      EXPECT_EQ(model.sparseGrad(0).values.numel(), 0);
+      EXPECT_THAT(textOf<UsageError>([&] { model.grad(0); }), HasSubstr("table"));
+      EXPECT_THAT(textOf<UsageError>([&] { model.sparseGrad(1); }), HasSubstr("bias"));
+      EXPECT_THAT(textOf<UsageError>([&] { model.setSparseGrad(2, {}); }), HasSubstr("among 2"));
+    });
+  }
+}
+
+TEST(SparseGradientsErrorTest, ADataParallelIsToldOfAllParametersOrOfNone) {
+  inWorld(1, [](Group world) {
+    std::vector<float> table(2);
+    EXPECT_THAT(
+        textOf<UsageError>([&] {
+          DataParallel(world, {{Tensor(table), "table"}}, {.expectSparseGradients = {true, true}});
+        }),
+        HasSubstr("it is said of 2"));
+  });
+}
+
+TEST(SparseGradientsErrorTest, ThereAreNoRowsOfZerosForThem) {
+  inWorld(1, [](Group world) {
+    Model<float> model;
+    Reducer reducer(world, model.training.params, {{2}, {1}, {0}}, model.host, model.options);
+    EXPECT_THAT(textOf<UsageError>([&] { reducer.zeroBuckets(); }),
+                AllOf(HasSubstr("bucket 1 is no row"), HasSubstr("table")));
+    reducer.checkFinalized();
+    reducer.beginBackward();
+    reducer.checkFinalized();  // nothing has come yet
+    reducer.markReady(2);
+    EXPECT_THAT(textOf<UsageError>([&] { reducer.checkFinalized(); }), HasSubstr("table"));
   });
 }
 

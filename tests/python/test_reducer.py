@@ -184,14 +184,77 @@ def test_a_reducer_goes_on_with_another_group() -> None:
         assert everywhere(train) == [[2, 1]] * 2
 
 
-@pytest.mark.parametrize("option", ["use_python_reducer", "expect_sparse_gradients"])
-def test_what_is_not_offered_is_refused(option: str) -> None:
+def test_what_is_not_offered_is_refused() -> None:
     def make(group: ProcessGroup) -> None:
-        given = [False, True] if option == "expect_sparse_gradients" else True
-        with pytest.raises(ours.UsageError, match=option):
-            reducer_of(group, **{option: given})
+        with pytest.raises(ours.UsageError, match="use_python_reducer"):
+            reducer_of(group, use_python_reducer=True)
 
     everywhere(make, size=1)
+
+
+def test_a_step_that_is_open_can_be_asked_for() -> None:
+    def train(group: ProcessGroup) -> None:
+        reducer = reducer_of(group)
+        reducer._check_reducer_finalized()
+        reducer.prepare_for_backward([])
+        reducer._check_reducer_finalized()  # nothing has come yet, as in torch
+        reducer._autograd_hook(1)
+        text = "Expected to have finished reduction in the prior iteration.*bias"
+        with pytest.raises(ours.UsageError, match=text):
+            reducer._check_reducer_finalized()
+        reducer._autograd_hook(0)
+        reducer.finish()
+        reducer._check_reducer_finalized()
+
+    everywhere(train, size=1)
+
+
+def test_buckets_of_zeros_are_memory_of_their_own() -> None:
+    def look(group: ProcessGroup) -> Any:
+        reducer = reducer_of(group, gradient_as_bucket_view=True)
+        reducer.set_grad(1, np.ones((2, 2), "float32"))
+        buckets = reducer._get_zeros_like_grad_buckets()
+        buckets[0].buffer()[...] = 5
+        assert reducer._get_zeros_like_grad_buckets()[0].buffer().tolist() == [0] * 4
+        return [
+            (b.index(), b.is_last(), b.buffer().size, [g.shape for g in b.gradients()])
+            for b in buckets
+        ]
+
+    assert everywhere(look, size=1) == [[(0, False, 4, [(2, 2)]), (1, True, 3, [(3,)])]]
+
+
+def doubled(group: ProcessGroup, bucket: ours.GradBucket) -> Any:
+    return group.allreduce([bucket.buffer()]).get_future().then(lambda done: done.value()[0] * 2)
+
+
+@pytest.mark.parametrize(
+    ("hook", "expected"),
+    [
+        (None, 7),  # a sum
+        (ours.BuiltinCommHookType.ALLREDUCE, 3.5),
+        (ours.BuiltinCommHookType.FP16_COMPRESS, 3.5),
+        (doubled, 14),
+    ],
+)
+def test_a_hook_may_be_run_by_hand(hook: Any, expected: float) -> None:
+    def reduce(group: ProcessGroup) -> list[float]:
+        reducer = reducer_of(group)
+        if callable(hook) and hook is doubled:
+            ours._register_comm_hook(reducer, group, hook)
+        elif hook is not None:
+            ours._register_builtin_comm_hook(reducer, hook)
+        seen = []
+        for run in (reducer._run_comm_hook, reducer._run_allreduce_hook):
+            bucket = reducer._get_zeros_like_grad_buckets()[1]
+            bucket.buffer()[...] = 3 + group.rank()
+            future = run(bucket)
+            future.wait()
+            value = future.value()
+            seen.append(float(np.ravel(value[0] if isinstance(value, list) else value)[0]))
+        return seen
+
+    assert everywhere(reduce) == [[expected, 7]] * 2
 
 
 @pytest.mark.parametrize(

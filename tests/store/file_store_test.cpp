@@ -202,7 +202,7 @@ TEST_F(FileStoreTest, SetsAndGetsManyKeysInOrder) {
   store.multiSet(keys, values);
 
   EXPECT_EQ(store.multiGet(keys), values);
-  EXPECT_EQ(reasonOf<UsageError>([&] { store.multiSet(keys, std::span(values).first(2)); }),
+  EXPECT_EQ(reasonOf<DistStoreError>([&] { store.multiSet(keys, std::span(values).first(2)); }),
             Reason::USAGE);
 }
 

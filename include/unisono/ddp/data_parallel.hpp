@@ -42,6 +42,9 @@ struct DataParallelOptions {
   bool gradientAsBucketView = true;
   /// All ranks begin with the values of rank 0.
   bool broadcastParameters = true;
+  /// By parameter, whether its gradients are sparse, as those of a table of which a step reads few
+  /// rows; empty for none. They are given by setSparseGrad(), in every step.
+  std::vector<bool> expectSparseGradients = {};
   /// What the model is called in logs.
   std::string moduleName = {};
 };
@@ -60,7 +63,7 @@ class UNISONO_API DataParallel {
   void begin(bool sync = true);
 
   /// Where gradient `index` is written, and read after finish(): as large as its parameter, 0 at
-  /// first. Until the next begin().
+  /// first. Until the next begin(). UsageError where gradients are sparse.
   Tensor grad(std::size_t index) const;
   /// The same, in a row; UsageError unless the parameter has elements of this type.
   template <typename T>
@@ -68,6 +71,12 @@ class UNISONO_API DataParallel {
     const Tensor tensor = gradOf(index, kDType<T>);
     return {tensor.dataAs<T>(), static_cast<std::size_t>(tensor.numel())};
   }
+  /// Gradient `index`, of a parameter whose gradients are sparse: what this rank has, before
+  /// ready(); after finish() the average of every place that any rank has, each once and in order.
+  /// At first it has no entries. It must not change in between. UsageError where gradients are not
+  /// sparse.
+  void setSparseGrad(std::size_t index, SparseTensor gradient);
+  SparseTensor sparseGrad(std::size_t index) const;
   /// All gradients become 0.
   void zeroGrad();
 
@@ -83,8 +92,11 @@ class UNISONO_API DataParallel {
 
  private:
   Tensor gradOf(std::size_t index, DType type) const;
+  bool isSparse(std::size_t index) const;
+  void requireSparse(std::size_t index, bool isExpected) const;
 
   const std::vector<Param> params_;
+  const std::vector<bool> sparse_;
   const std::unique_ptr<GradBuffers> gradients_;
   std::unique_ptr<Reducer> reducer_;  // it uses what is above
   std::shared_ptr<Logger> logger_;    // last: it uses the reducer

@@ -138,6 +138,10 @@ class UNISONO_API Reducer {
   /// only where the wait is interrupted (by Ctrl-C in Python) it is not, and this is called again.
   void finish();
 
+  /// Throws UsageError, naming parameters, when gradients were marked in a step that was not
+  /// finished.
+  void checkFinalized() const;
+
   /// A rank that has nothing to reduce takes part in a step of the others, with zeros, by which no
   /// parameter is used; its own gradients stay as they are. Sparse gradients have as many sparse
   /// dimensions as the last one of this rank, or one. Throws as finish(). See Join.
@@ -154,6 +158,9 @@ class UNISONO_API Reducer {
   void resetState(std::optional<Group> group = std::nullopt);
 
   BucketIndices buckets() const;
+  /// As a hook would get them now, but with zeros, in memory of their own: for ranks that call a
+  /// hook by themselves. UsageError where gradients are sparse, which have no row.
+  std::vector<GradBucket> zeroBuckets() const;
   bool hasRebuiltBuckets() const;
   /// In which order parameters were marked in the last step.
   std::vector<std::size_t> gradReadyOrder() const;

@@ -14,8 +14,10 @@ from weakref import WeakSet
 from unisono import _core
 from unisono._core import BuiltinCommHookType, GradBucket
 from unisono._errors import DistError
-from unisono._hooks import Hook
+from unisono._future import Future
+from unisono._hooks import Hook, future_of
 from unisono._refusal import refusal
+from unisono._sparse import Table, as_gradient
 from unisono.distributed._state import ProcessGroup
 
 if TYPE_CHECKING:
@@ -64,14 +66,10 @@ class Reducer:
         """As torch's; `per_bucket_size_limits` and `batched_grad_copy` change nothing.
 
         `skip_all_reduce_unused_params` is for ranks that leave the same parameters unused in each
-        step: others get a MismatchError. Sparse gradients and `use_python_reducer` are refused.
+        step: others get a MismatchError. `use_python_reducer` is refused.
         """
-        for name, is_wanted in (
-            ("expect_sparse_gradients", any(expect_sparse_gradients)),
-            ("use_python_reducer", use_python_reducer),
-        ):
-            if is_wanted:
-                raise refusal(f"a Reducer with {name} is not offered", f"leave {name} out")
+        if use_python_reducer:
+            raise refusal("a Reducer with use_python_reducer is not offered", "leave it out")
         names = param_to_name_mapping or {}
         self._arguments = (
             list(params),
@@ -80,11 +78,15 @@ class Reducer:
             bucket_bytes_cap,
             first_bucket_bytes_cap,
             list(bucket_bytes_cap_list),
+            [bool(each) for each in expect_sparse_gradients],
             find_unused_parameters,
             gradient_as_bucket_view,
             skip_all_reduce_unused_params,
         )
         self._group = _group_of(process_group)
+        self._process_group = process_group
+        self._names = names
+        self._metadata: Mapping[str, Array] | None = None  # of this step
         self._hook: Hook | BuiltinCommHookType | None = None
         self._loggers: WeakSet[Logger] = WeakSet()
         self._logger: Logger | None = None  # that is told of errors
@@ -92,14 +94,30 @@ class Reducer:
         self._is_open = False  # a step that is reduced
         self._is_accumulating = False  # one that is not
         self._core = _core.Reducer(self._group._handle, *self._arguments, False)
+        self._tables = {
+            index: Table(names.get(index, index), params[index])
+            for index, is_sparse in enumerate(expect_sparse_gradients)
+            if is_sparse
+        }
         self._group._users.add(self)
 
     def set_grad(self, index: int, gradient: Array | None) -> None:
-        """From now on the gradient of parameter `index` is this array, or none."""
-        self._core.set_grad(index, gradient)
+        """From now on the gradient of parameter `index` is this array, or none.
+
+        Where it was said to be sparse, it is a pair of indices and values (SparseGradient).
+        """
+        if index not in self._tables:
+            self._core.set_grad(index, gradient)
+        elif gradient is None:
+            self._core.set_sparse_grad(index, None, None)
+        else:
+            self._core.set_sparse_grad(index, *self._tables[index].entries(gradient))
 
     def grad(self, index: int) -> Array | None:
-        """The gradient of parameter `index`: where gradients are views, one of its bucket."""
+        """The gradient of parameter `index`: where gradients are views, one of its bucket; where
+        they are sparse, a SparseGradient."""
+        if index in self._tables:
+            return as_gradient(self._core.sparse_grad(index))
         return self._core.grad(index)
 
     def set_logger(self, logger: Logger) -> None:
@@ -126,15 +144,17 @@ class Reducer:
             try:
                 self._core.finish()
             except DistError:  # but not after Ctrl-C: the step is still open then
-                self._is_open = self._is_accumulating = False
+                self._close()
                 raise
-        self._is_open = self._is_accumulating = False
+        self._close()
 
     def _autograd_hook(self, index: int) -> None:
         """The gradient of parameter `index` is complete."""
         if not self._is_open and not self._is_accumulating:
             self._core.begin_backward((), False)
             self._is_accumulating = True
+        if self._metadata is not None and index in self._tables:
+            self._spread(index, self._metadata)
         with self._explained():
             self._core.mark_ready(index)
 
@@ -169,7 +189,10 @@ class Reducer:
         before = self._core
         self._core = _core.Reducer(self._group._handle, *self._arguments, True)
         for index in range(len(self._arguments[0])):
-            self._core.set_grad(index, before.grad(index))
+            if index in self._tables:
+                self._core.set_sparse_grad(index, *(before.sparse_grad(index) or (None, None)))
+            else:
+                self._core.set_grad(index, before.grad(index))
         for logger in self._loggers:
             logger._follow(self._core, logger is self._logger)
         before.leave()
@@ -178,16 +201,62 @@ class Reducer:
     def _reset_state(self) -> None:
         """Forgets the step that is open, after waiting for what is under way."""
         self._core.reset_state(None)
-        self._is_open = self._is_accumulating = False
+        self._close()
 
     def _update_process_group(self, new_process_group: ProcessGroup) -> None:
         """As _reset_state(); goes on with another group."""
         group = _group_of(new_process_group)
         self._core.reset_state(group._handle)
-        self._is_open = self._is_accumulating = False
+        self._close()
         self._group._users.difference_update([self, *self._loggers])
         self._group = group
+        self._process_group = new_process_group
         self._group._users.update([self, *self._loggers])
+
+    def _set_sparse_metadata(self, metadata: Mapping[str, Array]) -> None:
+        """For the next step: by name of a parameter whose gradients are sparse, all rows that any
+        rank has. The gradient will have these, each once and in order."""
+        self._metadata = dict(metadata)
+
+    def _check_reducer_finalized(self) -> None:
+        """Raises, naming parameters, when a step was begun, but not finished."""
+        self._core.check_finalized()
+
+    def _get_zeros_like_grad_buckets(self) -> list[GradBucket]:
+        """The buckets as a hook would get them now, but of zeros."""
+        return self._core.zero_buckets()
+
+    def _run_allreduce_hook(self, bucket: GradBucket) -> Future:
+        """Starts the sum of a bucket over all ranks: what a step without a hook does."""
+        return self._process_group.allreduce([bucket.buffer()]).get_future()
+
+    def _run_comm_hook(self, bucket: GradBucket) -> Future:
+        """Lets the hook that is registered reduce a bucket; without one, _run_allreduce_hook()."""
+        if self._hook is None:
+            return self._run_allreduce_hook(bucket)
+        if isinstance(self._hook, Hook):
+            return self._hook.future_for(bucket)
+        from unisono import hooks  # it needs NumPy, which who has a bucket has
+
+        is_plain = self._hook == BuiltinCommHookType.ALLREDUCE
+        make = hooks.allreduce if is_plain else hooks.fp16_compress
+        return future_of(make(self._group)(bucket))
+
+    def _spread(self, index: int, metadata: Mapping[str, Array]) -> None:
+        name = self._names.get(index, "")
+        if name not in metadata:
+            raise refusal(
+                f"param: {name} not found in sparse metadata", "name all parameters that are sparse"
+            )
+        entries = self._core.sparse_grad(index)
+        if entries is not None:
+            spread = self._tables[index].spread(entries, metadata[name])
+            self._core.set_sparse_grad(index, *spread)
+
+    def _close(self) -> None:
+        """No step is open."""
+        self._is_open = self._is_accumulating = False
+        self._metadata = None
 
     def _register(self, hook: Hook | BuiltinCommHookType) -> None:
         self._install(hook)
