@@ -135,7 +135,8 @@ def test_bench_gives_up_a_server_that_stops_answering() -> None:
 
 def test_ctrl_c_ends_load_while_it_reads_a_large_dump(store: Client, tmp_path: Path) -> None:
     entries = 600_000
-    body = b'{"schema":"unisono-store-dump/1"}\n' + b'{"key":"k","value":"v"}\n' * entries
+    lines = (b'{"key":"k%d","value":"v"}\n' % number for number in range(entries))
+    body = b'{"schema":"unisono-store-dump/1"}\n' + b"".join(lines)
     end = b'{"end":true,"count":%d,"crc32":"%08x"}\n' % (entries, zlib.crc32(body))
     (tmp_path / "large").write_bytes(body + end)
     command = store.command("load", str(tmp_path / "large"), "--force")

@@ -177,6 +177,7 @@ def test_a_hook_of_one_rank_that_gives_too_little_is_named() -> None:
             text = str(error)
             assert error.culprits == (1,)
             is_wrong.clear()
+            model.zero_grad()  # what it has written was not reduced, and would be added to
         with model.step():
             model.ready(0, np.full(3, 1.0 + world.rank))
         assert model.grad(0).tolist() == [1.5] * 3

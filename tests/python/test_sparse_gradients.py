@@ -317,7 +317,7 @@ def trained_beside_ddp(world: unisono.Group) -> list[str]:
         for index, (name, value) in enumerate(module.named_parameters()):
             theirs = given(value.grad.coalesce() if value.grad.is_sparse else value.grad)
             for here in (model.grad(name), reducer.grad(index)):
-                if not all(map(np.array_equal, here, theirs)):
+                if here is None or not all(map(np.array_equal, here, theirs)):
                     seen.append(f"{name} in step {step}: {here} and {theirs}")
             if index == 0:
                 gradient = model.grad(name)
