@@ -209,7 +209,8 @@ void StoreCore::putValues(Session& session) {
 
 Status StoreCore::waitForKeys(Session& session, const Request& request) {
   const bool reads = request.query() != Query::WAIT;
-  if (reads && request.keys.size() <= limits_.look && lookUp(request.keys)) {
+  const bool atOnce = request.keys.size() <= std::max(limits_.slice, limits_.look);
+  if (reads && atOnce && lookUp(request.keys)) {
     table_.cancelWait(session.id);  // what it waited for before
     putFound(session);
     return Status::ok();
