@@ -75,6 +75,7 @@ struct Seen {
 };
 struct Board {
   Seen seen[kMostRanks];
+  std::atomic<bool> over;  // all who live know
 };
 
 /// When the victims die.
@@ -134,7 +135,8 @@ bool operate(int rank, const Plan& plan, Seen& seen) {
 }
 
 /// The life of one rank: works until an operation fails, and writes down how it did.
-int work(int rank, const Plan& plan, Seen& seen) {
+int work(int rank, const Plan& plan, Board& board) {
+  Seen& seen = board.seen[rank];
   try {
     const std::string& socket = Monitor::instance().socketName();
     std::memcpy(seen.socket, socket.data(), std::min(socket.size(), sizeof seen.socket - 1));
@@ -148,6 +150,9 @@ int work(int rank, const Plan& plan, Seen& seen) {
     seen.reason.store(static_cast<std::int32_t>(error.reason()));
     seen.culprit.store(error.culprits().empty() ? -1 : error.culprits().front());
     seen.errorNs.store(nowNs());
+    // By TCP others may be about to ask this rank what it knows. Who finds nobody there any more
+    // takes it for dead.
+    static_cast<void>(eventually([&] { return board.over.load(); }));
   }
   return 0;
 }
@@ -183,8 +188,7 @@ class Round {
     plan.moment = chance == 0 ? Moment::FORMING : chance == 1 ? Moment::LEAVING : Moment::WORKING;
     plan.forks = rng_.next() % 8 == 0;
     for (int rank = 0; rank < size_; ++rank) {
-      ranks_.push_back(
-          std::make_unique<Process>([&, rank] { return work(rank, plan, board_->seen[rank]); }));
+      ranks_.push_back(std::make_unique<Process>([&, rank] { return work(rank, plan, *board_); }));
     }
     if (plan.moment != Moment::FORMING && !eventually([&] { return leastOperations() >= 3; })) {
       return str("the group did not get to work: ", board_->seen[0].text);
@@ -202,6 +206,10 @@ class Round {
     totals.forming += plan.moment == Moment::FORMING ? 1 : 0;
     totals.forked += plan.forks ? 1 : 0;
     const std::string broken = judge(plan, killed, totals);
+    board_->over.store(true);
+    for (const auto& each : ranks_) {
+      static_cast<void>(eventually([&] { return each->ended(); }));
+    }
     ranks_.clear();
     endChildren();
     return broken.empty() ? whatIsLeft() : broken;
