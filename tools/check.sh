@@ -150,9 +150,9 @@ check_fuzz() {
 minutes_for() {
   case $1 in
     asan | tsan) echo 35 ;;
-    tidy | fuzz) echo 15 ;;
+    tidy | fuzz) echo 18 ;;
     pytorch) echo 12 ;;
-    headers) echo 8 ;;
+    headers) echo 15 ;;
     *) echo 3 ;;
   esac
 }
