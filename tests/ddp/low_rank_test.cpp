@@ -61,8 +61,10 @@ TYPED_TEST(LowRankTest, ColumnsBecomeOrthogonalAndOfLengthOne) {
 TYPED_TEST(LowRankTest, NearlyParallelColumnsBecomeOrthogonalTwo) {
   constexpr std::int64_t kLength = 50;
   std::vector<TypeParam> values = this->drawn(2 * kLength);
+  TypeParam* const first = values.data();
+  TypeParam* const second = first + kLength;
   for (std::int64_t at = 0; at < kLength; ++at) {  // the second is the first and very little more
-    values[kLength + at] = values[at] + TypeParam(1e-5) * values[kLength + at];
+    second[at] = first[at] + TypeParam(1e-5) * second[at];
   }
   const Columns<TypeParam> columns{values.data(), kLength, 2};
   makeOrthogonal(columns, 0);
@@ -73,9 +75,10 @@ TYPED_TEST(LowRankTest, NearlyParallelColumnsBecomeOrthogonalTwo) {
 TYPED_TEST(LowRankTest, ACombinationOfOthersBecomesZero) {
   constexpr std::int64_t kLength = 50;
   std::vector<TypeParam> values = this->drawn(4 * kLength);
+  TypeParam* const first = values.data();
   for (std::int64_t at = 0; at < kLength; ++at) {
-    values[2 * kLength + at] = 3 * values[at] - TypeParam(0.7) * values[kLength + at];
-    values[3 * kLength + at] = 0;
+    first[2 * kLength + at] = 3 * first[at] - TypeParam(0.7) * first[kLength + at];
+    first[3 * kLength + at] = 0;
   }
   const Columns<TypeParam> columns{values.data(), kLength, 4};
   makeOrthogonal(columns, 0);
