@@ -100,7 +100,8 @@ bool isTheSameEverywhere(const Trained<T>& trained) {
     for (std::size_t step = 0; step < steps.size(); ++step) {
       for (std::size_t param = 0; param < steps[step].size(); ++param) {
         const std::vector<T>& first = trained[0][step][param];
-        if (std::memcmp(steps[step][param].data(), first.data(), first.size() * sizeof(T)) != 0) {
+        if (!first.empty() &&
+            std::memcmp(steps[step][param].data(), first.data(), first.size() * sizeof(T)) != 0) {
           return false;
         }
       }
