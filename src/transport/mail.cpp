@@ -32,6 +32,7 @@ bool isFor(const Parcel& parcel, int source, const shm::Frame& frame) noexcept {
 /// Opens what `parcel` needs, and puts it where it belongs.
 void Mail::takeOn(const ParcelPtr& parcel) {
   open_.emplace(parcel.get(), parcel);
+  nobodyLateBefore_ = std::min(nobodyLateBefore_, parcel->deadline);
   for (int peer = 0; peer < carrier_.size(); ++peer) {
     if (!open(line(peer).in, peer, rank_, parcel->deadline)) {
       return;

@@ -480,9 +480,14 @@ void Mail::checkLeft(int peer) {
 }
 
 void Mail::checkDeadlines() {
-  const auto isLate = [](const auto& entry) { return entry.second->deadline.expired(); };
-  const auto late = std::find_if(open_.begin(), open_.end(), isLate);
-  if (late == open_.end()) {
+  if (!nobodyLateBefore_.expired()) {
+    return;  // this is asked before every sleep, and tens of thousands may be under way
+  }
+  const auto late = std::min_element(open_.begin(), open_.end(), [](auto& one, auto& other) {
+    return one.second->deadline < other.second->deadline;
+  });
+  nobodyLateBefore_ = late == open_.end() ? Deadline::never() : late->second->deadline;
+  if (!nobodyLateBefore_.expired()) {
     return;
   }
   // Others may be late only because they wait for one that is stopped.
