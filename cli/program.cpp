@@ -160,13 +160,14 @@ int refuse(const CLI::App& program, const CLI::ParseError& error) {
 }
 
 /// Without this a program that was started without standard streams would open its sockets in
-/// their place, and print into them.
-void openStandardStreams() {
-  int fd = 0;
-  do {
-    fd = ::open("/dev/null", O_RDWR);
-  } while (fd >= 0 && fd <= STDERR_FILENO);
-  ::close(fd);
+/// their place, and print into them. What stands there instead cannot be read or written: who needs
+/// it fails, as it would have.
+void replaceClosedStreams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(fd, F_GETFD) < 0) {  // the lowest that is free is taken
+      static_cast<void>(::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY));
+    }
+  }
 }
 
 int run(int argc, char** argv) {
@@ -232,7 +233,7 @@ void begin(const Manner& manner) {
 }
 
 int runProgram(int argc, char** argv) {
-  openStandardStreams();
+  replaceClosedStreams();
   return guarded(argc, argv);
 }
 

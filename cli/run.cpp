@@ -257,6 +257,7 @@ void printPlan(const launch::Job& job) {
 }
 
 int runJob(const RunArgs& args, const std::vector<std::string>& words) {
+  doWithoutOutput();
   watchSignals();  // without begin(): what it sets in the environment the ranks would inherit
   setColor(args.color);
   launch::Job job = jobOf(args, words);

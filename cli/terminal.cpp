@@ -89,6 +89,13 @@ void printLine(std::string_view line) {
   print("\n");
 }
 
+void doWithoutOutput() {
+  if ((::fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY) {  // see replaceClosedStreams()
+    const UniqueFd nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+    ::dup2(nowhere.get(), STDOUT_FILENO);
+  }
+}
+
 bool outputClosed() {
   pollfd entry{.fd = STDOUT_FILENO, .events = 0, .revents = 0};
   return ::poll(&entry, 1, 0) == 1 && (entry.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0;

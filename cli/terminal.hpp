@@ -48,6 +48,10 @@ void flushOutput();
 /// Writes all of `bytes`; `name` is for the message.
 void writeAll(int fd, std::string_view bytes, std::string_view name);
 
+/// For what is worth starting without standard output: what is printed goes nowhere then, where it
+/// would be a failure else.
+void doWithoutOutput();
+
 /// True when the reader of standard output has gone.
 bool outputClosed();
 

@@ -65,6 +65,7 @@ void announce(const ServeArgs& args, const tcp::StoreServer& server, bool hasSec
 }  // namespace
 
 int serve(const ServeArgs& args) {
+  doWithoutOutput();
   const EndSignals signals;
   int signal = 0;
   const std::optional<Key> key = tcp::storeKey();

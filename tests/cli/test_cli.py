@@ -195,6 +195,30 @@ def test_output_that_cannot_be_written_is_an_error(arguments: tuple[str, ...]) -
     assert "cannot write to standard output: No space left" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "complaint"),
+    [
+        ("info >&-", "cannot write to standard output: Bad file descriptor"),
+        ("store dump - -e tcp://127.0.0.1:{port} >&-", "cannot write to standard output"),
+        ("store set key - -e tcp://127.0.0.1:{port} <&-", "cannot read standard input"),
+        ("store load - -e tcp://127.0.0.1:{port} <&-", "cannot read standard input"),
+    ],
+)
+def test_who_needs_a_stream_that_was_closed_fails(command: str, complaint: str) -> None:
+    with serving("--port", "0", "--json") as (_, line):
+        port = json.loads(line)["port"]
+        result = subprocess.run(
+            ["/bin/sh", "-c", f"{PROGRAM} {command.format(port=port)}"],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    assert result.returncode == 1
+    assert complaint in result.stderr
+
+
 def test_info_shows_a_variable_that_is_no_text() -> None:
     result = subprocess.run(
         [str(PROGRAM), "info", "--env", "--json"],
