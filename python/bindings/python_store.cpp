@@ -46,6 +46,13 @@ bool truthOf(const nb::object& result) {
   return truth != 0;
 }
 
+/// The words of PyTorch's Store, whose methods these are.
+std::string lacking(std::string_view name) {
+  return name.starts_with("queue") ? "queue support is not implemented"
+         : name == "list_keys"     ? "listKeys support is not implemented"
+                                   : "Not implemented";
+}
+
 }  // namespace
 
 void PythonStore::refuse(const char* name) const {
@@ -53,7 +60,7 @@ void PythonStore::refuse(const char* name) const {
   const nb::str type = nb::borrow<nb::str>(self_.type().attr("__name__"));
   throw NotSupportedError(
       {.reason = Reason::USAGE,
-       .what = str(name, " is not offered by the store ", type.c_str(), ": Not implemented."),
+       .what = str(name, " is not offered by the store ", type.c_str(), ": ", lacking(name)),
        .hint = str("define ", name, "() in ", type.c_str()),
        .op = name});
 }

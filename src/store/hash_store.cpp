@@ -15,6 +15,8 @@
 namespace unisono {
 namespace {
 
+constexpr std::string_view kNobodyHere = "Wait timeout: nobody in this process has set it";
+
 std::vector<std::string_view> views(std::span<const std::string> keys) {
   return {keys.begin(), keys.end()};
 }
@@ -265,7 +267,7 @@ void HashStore::wait(std::span<const std::string> keys, std::chrono::millisecond
     return valueOr("wait", "keys", table.wait(id, views(keys), WaitFor::PRESENCE));
   };
   if (!impl_->waitFor("wait", keys, timeout, begin, [](Wake&) {})) {
-    throwWaitTimeout("wait", keys, timeout);
+    throwWaitTimeout("wait", keys, timeout, kNobodyHere);
   }
 }
 
@@ -299,7 +301,7 @@ std::vector<Bytes> HashStore::waitForValues(std::string_view op,
   };
   const Milliseconds limit = timeout();
   if (!impl_->waitFor(op, keys, limit, begin, [&](Wake&) { take(); })) {
-    throwWaitTimeout(op, keys, limit);
+    throwWaitTimeout(op, keys, limit, kNobodyHere);
   }
   return values;
 }
@@ -319,7 +321,7 @@ Bytes HashStore::queuePop(std::string_view key, bool block) {
   const Milliseconds limit = timeout();
   const auto onWake = [&](Wake& wake) { element = std::move(wake.element); };
   if (!impl_->waitFor("queue_pop", keys, limit, begin, onWake)) {
-    throwWaitTimeout("queue_pop", keys, limit);
+    throwWaitTimeout("queue_pop", keys, limit, kNobodyHere);
   }
   return toBytes(*element);
 }

@@ -79,7 +79,7 @@ std::string Store::getString(std::string_view key) {
 }
 
 Bytes Store::compareSet(std::string_view, BytesView, BytesView) {
-  refuse("compareSet is not offered by this store: Not implemented.");
+  refuse("compareSet is not offered by this store: Not implemented");
 }
 
 std::string Store::compareSet(std::string_view key, std::string_view expected,
@@ -105,7 +105,7 @@ std::int64_t Store::deletePrefix(std::string_view prefix) {
 }
 
 std::vector<std::string> Store::listKeys() {
-  refuse("listKeys support is not implemented by this store");
+  refuse("listKeys support is not implemented");
 }
 
 void Store::append(std::string_view key, BytesView value) {
@@ -158,7 +158,7 @@ void Store::multiSet(std::span<const std::string> keys, std::span<const Bytes> v
 }
 
 void Store::queuePush(std::string_view, BytesView) {
-  refuse("queue support is not implemented by this store");
+  refuse("queue support is not implemented");
 }
 
 void Store::queuePush(std::string_view key, std::string_view value) {
@@ -166,11 +166,11 @@ void Store::queuePush(std::string_view key, std::string_view value) {
 }
 
 Bytes Store::queuePop(std::string_view, bool) {
-  refuse("queue support is not implemented by this store");
+  refuse("queue support is not implemented");
 }
 
 std::int64_t Store::queueLen(std::string_view) {
-  refuse("queue support is not implemented by this store");
+  refuse("queue support is not implemented");
 }
 
 void Store::barrier(std::string_view key, std::int64_t worldSize,

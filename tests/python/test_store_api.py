@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections.abc import Callable
 from datetime import timedelta
@@ -157,6 +158,34 @@ def test_a_timeout_over_tcp_names_the_keys(dist: Any, make: Make) -> None:
         dist.DistStoreError, match=r"wait timeout after 100ms, keys: /nonexistent key"
     ):
         make("tcp").wait(["nonexistent key"], 0.1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "call", "words"),
+    [
+        ("hash", lambda store: store.get("k"), "Wait timeout"),
+        ("hash", lambda store: store.wait(["k"], 0.05), "Wait timeout"),
+        ("hash", lambda store: store.queue_pop("k"), "Wait timeout"),
+        ("hash", lambda store: store.queue_pop("k", block=False), "queue is empty"),
+        ("file", lambda store: store.get("k"), "Timeout waiting for key: k after 50 ms"),
+        ("file", lambda store: store.wait(["k"], 0.05), "Wait timeout"),
+        ("file", lambda store: store.queue_push("k", "v"), "queue support is not implemented."),
+        ("file", lambda store: store.queue_pop("k"), "queue support is not implemented."),
+        ("file", lambda store: store.queue_len("k"), "queue support is not implemented."),
+        ("tcp", lambda store: store.get("k"), "wait timeout after 50ms, keys: /k"),
+        ("tcp", lambda store: store.multi_get(["k"]), "wait timeout after 50ms, keys: /k"),
+        ("tcp", lambda store: store.queue_pop("k"), "wait timeout after 50ms, keys: /k"),
+        ("tcp", lambda store: store.queue_pop("k", block=False), "queue is empty"),
+        ("tcp", lambda store: store.barrier("k", 2, 0.05), "barrier timeout after 50ms, key: k"),
+    ],
+)
+def test_errors_hold_the_words_that_programs_look_for(
+    make: Make, kind: str, call: Callable[[Any], Any], words: str
+) -> None:
+    store = make(kind)
+    store.set_timeout(timedelta(milliseconds=50))
+    with pytest.raises(RuntimeError, match=re.escape(words)):
+        call(store)
 
 
 def test_barrier_lets_all_pass_together(store: Any) -> None:

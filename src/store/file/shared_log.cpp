@@ -106,7 +106,11 @@ void SharedLog::runWhenSet(std::string_view op, std::span<const std::string> key
     throwWaitTimeout(op, keys, timeout, lockText());
   }
   if (!missing.empty()) {
-    throwWaitTimeout(op, keys, timeout, str("Missing in ", path_, ": ", shownKeys(missing)));
+    const std::string late = op == "get" ? str("Timeout waiting for key: ", shownKey(keys[0]),
+                                               " after ", timeout.count(), " ms")
+                                         : "Wait timeout";
+    throwWaitTimeout(op, keys, timeout,
+                     str(late, ", missing in ", path_, ": ", shownKeys(missing)));
   }
 }
 
