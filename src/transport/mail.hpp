@@ -258,8 +258,8 @@ class Mail : private Cargo {
   std::deque<Pull> pulls_ UNISONO_GUARDED_BY(mutex_);
   std::map<const Parcel*, ParcelPtr> open_ UNISONO_GUARDED_BY(mutex_);
   Deadline nobodyLateBefore_ UNISONO_GUARDED_BY(mutex_) = Deadline::never();  // of open_
-  std::vector<End> ends_ UNISONO_GUARDED_BY(mutex_);  // not told yet
-  int tellers_ UNISONO_GUARDED_BY(mutex_) = 0;        // threads that are telling some
+  std::vector<End> ends_ UNISONO_GUARDED_BY(mutex_);                          // not told yet
+  int tellers_ UNISONO_GUARDED_BY(mutex_) = 0;  // threads that are telling some
   Parcel::Callbacks callbacks_ UNISONO_GUARDED_BY(mutex_);
   std::exception_ptr closed_ UNISONO_GUARDED_BY(mutex_);
   bool driven_ UNISONO_GUARDED_BY(mutex_) = false;  // somebody drives

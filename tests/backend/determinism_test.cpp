@@ -1,4 +1,5 @@
 // The same bits every time: whatever algorithm, cut, memory and instruction set does a reduction.
+#include <cstring>
 #include <gtest/gtest.h>
 #include <random>
 
@@ -7,6 +8,7 @@
 #include "collective/selection.hpp"
 #include "reduction/instruction_set.hpp"
 #include "reduction/reduction.hpp"
+#include "support/effort.hpp"
 #include "support/support.hpp"
 
 namespace unisono {
@@ -23,14 +25,8 @@ struct Case {
   Memory memory;
 };
 
-// Under sanitizers all of them take minutes; there the numbers of ranks take turns.
-#ifdef UNISONO_SANITIZED
-constexpr bool kTakesTurns = true;
-#else
-constexpr bool kTakesTurns = false;
-#endif
-
-/// Every instruction set with every algorithm and number of ranks; memory of all kinds with each.
+/// Every instruction set with every algorithm and number of ranks, which take turns under
+/// sanitizers; memory of all kinds with each.
 std::vector<Case> cases() {
   std::vector<std::string> algorithms{""};
   for (const AllreduceAlgorithm& each : allreduceAlgorithms()) {
@@ -40,7 +36,7 @@ std::vector<Case> cases() {
   for (const std::string& instructions : instructionSets()) {
     for (const std::string& algorithm : algorithms) {
       std::vector<int> numbers{2, 3, 5};
-      if (kTakesTurns) {
+      if (test::kSanitized) {
         numbers = {numbers[all.size() % numbers.size()]};
       }
       for (const int ranks : numbers) {
@@ -58,14 +54,15 @@ constexpr DType kTypes[] = {DType::FLOAT32, DType::FLOAT16, DType::BFLOAT16, DTy
 
 /// Numbers of very different size, so that every other order of adding gives other bits.
 std::vector<std::byte> numbers(DType type, std::size_t count, int rank) {
-  std::mt19937 random(static_cast<unsigned>(rank * 7919) + static_cast<unsigned>(count));
+  std::mt19937_64 random(static_cast<unsigned>(rank * 7919) + static_cast<unsigned>(count));
   std::vector<std::byte> bytes(count * elementSize(type));
-  // Any bits but those of infinities and NaN: the highest bit of the exponent is not set.
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    bytes[i] = static_cast<std::byte>(random() & 0xFFU);
-    if (i % elementSize(type) == elementSize(type) - 1) {
-      bytes[i] &= std::byte{0xBF};
-    }
+  for (std::size_t i = 0; i < bytes.size(); i += sizeof(std::uint64_t)) {
+    const std::uint64_t bits = random();
+    std::memcpy(&bytes[i], &bits, std::min(sizeof bits, bytes.size() - i));
+  }
+  // But none of infinities and NaN: the highest bit of the exponent is not set.
+  for (std::size_t i = elementSize(type) - 1; i < bytes.size(); i += elementSize(type)) {
+    bytes[i] &= std::byte{0xBF};
   }
   return bytes;
 }

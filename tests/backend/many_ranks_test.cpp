@@ -7,6 +7,7 @@
 #include "backend/any_rank.hpp"
 #include "backend/native_world.hpp"
 #include "group/in_world.hpp"
+#include "support/effort.hpp"
 
 namespace unisono {
 namespace {
@@ -17,12 +18,7 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-// Sanitizers give every thread memory and time of their own.
-#ifdef UNISONO_SANITIZED
-constexpr int kRankCounts[] = {33};
-#else
-constexpr int kRankCounts[] = {64, 128};
-#endif
+constexpr int kRankCounts[] = {test::effort(64, 16), test::effort(128, 33)};
 constexpr std::size_t kCounts[] = {1, 9, 1200};  // lines, slots, several pages
 
 class ManyRanksTest : public ::testing::TestWithParam<int> {

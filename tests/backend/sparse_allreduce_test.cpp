@@ -7,6 +7,7 @@
 
 #include "backend/native/sparse_sum.hpp"
 #include "backend/native_world.hpp"
+#include "support/effort.hpp"
 
 namespace unisono {
 namespace {
@@ -88,12 +89,13 @@ TEST_P(SparseAllreduceTest, GivesEveryPlaceOnceInOrderWithTheSumOfAllRanks) {
 }
 
 TEST_P(SparseAllreduceTest, IsTheDenseSumForManyEntriesOfUnevenNumber) {
-  constexpr int kRows = 300;
+  constexpr int kRows = test::effort(300, 60);
   constexpr int kColumns = 70;
+  constexpr unsigned kEntries = test::effort(30'000U, 6'000U);
   world_.run([&](NativeBackend& rank) {
     std::mt19937 random(static_cast<unsigned>(rank.rank()));
     const std::size_t entries =
-        rank.rank() == 1 ? 0 : 30'000U * static_cast<unsigned>(rank.rank() + 1);
+        rank.rank() == 1 ? 0 : kEntries * static_cast<unsigned>(rank.rank() + 1);
     Coo<std::int64_t> mine{.sizes = {kRows, kColumns}, .sparseDims = 2};
     std::vector<std::int64_t> dense(kRows * kColumns);
     mine.indices.resize(2 * entries);

@@ -7,6 +7,7 @@
 
 #include "store/expect.hpp"
 #include "support/blocked_call.hpp"
+#include "support/effort.hpp"
 #include "work/work_kinds.hpp"
 
 namespace unisono {
@@ -93,7 +94,7 @@ TEST(WorkRegistryTest, TheSameWorkCountsOnceForAMemoryAndOnceForEach) {
 
 TEST(WorkRegistryTest, ResultsThatAreDroppedLeaveNothingBehind) {
   std::weak_ptr<const void> owner;
-  for (int i = 0; i < 100'000; ++i) {
+  for (int i = 0; i < test::effort(100'000, 10'000); ++i) {
     const Tensor tensor = ownedRow();
     owner = tensor.keepAlive();
     const auto work = openWork();

@@ -9,6 +9,7 @@
 #include "base/str.hpp"
 #include "linear/checker.hpp"
 #include "linear/model.hpp"
+#include "support/effort.hpp"
 
 namespace unisono::linear {
 namespace {
@@ -134,7 +135,7 @@ History play(std::uint64_t seed, int clients, int calls) {
 
 TEST(QueueWindowsTest, LongHistoriesWithCallsThatNobodyKnowsAreDecided) {
   constexpr std::size_t kMostSteps = 1'000'000;
-  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+  for (std::uint64_t seed = 1; seed <= test::effort(5U, 2U); ++seed) {
     const Verdict verdict = check(play(seed, 16, 80), kMostSteps);
     EXPECT_TRUE(verdict.isFine()) << "seed " << seed << ": " << verdict.why;
   }

@@ -9,6 +9,7 @@
 
 #include "linear/checker.hpp"
 #include "linear/workload.hpp"
+#include "support/effort.hpp"
 
 namespace unisono::linear {
 namespace {
@@ -87,7 +88,7 @@ TEST_P(WrongStoreTest, IsFoundOutAmongCallsThatOverlap) {
 }
 
 TEST(RightStoreTest, IsNotAccusedForCallsThatOverlap) {
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+  for (std::uint64_t seed = 1; seed <= test::effort(20U, 5U); ++seed) {
     const auto right = std::make_shared<HashStore>();
     right->setTimeout(std::chrono::milliseconds(0));
     WrongStore store(right, Fault::NONE);
@@ -99,7 +100,7 @@ TEST(RightStoreTest, IsNotAccusedForCallsThatOverlap) {
 }
 
 TEST(RightStoreTest, IsNotAccused) {
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+  for (std::uint64_t seed = 1; seed <= test::effort(20U, 5U); ++seed) {
     const auto right = std::make_shared<HashStore>();
     right->setTimeout(std::chrono::milliseconds(0));
     WrongStore store(right, Fault::NONE);

@@ -2,11 +2,12 @@
 
 #include "simulation/faults.hpp"
 #include "simulation/world.hpp"
+#include "support/effort.hpp"
 
 namespace unisono::simulation {
 namespace {
 
-constexpr std::uint64_t kSeeds = 500;
+constexpr std::uint64_t kSeeds = test::effort(500U, 100U);
 
 TEST(SimulationTest, KeepsAllPromisesForManySeeds) {
   std::size_t calls = 0;
