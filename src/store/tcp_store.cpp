@@ -214,7 +214,7 @@ void TCPStore::set(std::string_view key, BytesView value) {
 
 Bytes TCPStore::get(std::string_view key) {
   const Inside inside(*impl_);
-  return toBytes(impl_->client->get(wireKey(key), timeout()));
+  return impl_->client->get(wireKey(key), timeout());
 }
 
 Bytes TCPStore::compareSet(std::string_view key, BytesView expected, BytesView desired) {
@@ -225,7 +225,7 @@ Store::Swap TCPStore::trySwap(std::string_view key, BytesView expected, BytesVie
   const Inside inside(*impl_);
   tcp::Swapped swapped =
       impl_->client->compareSet(wireKey(key), asText(expected), asText(desired), timeout());
-  return {.value = toBytes(swapped.value), .stored = swapped.stored};
+  return {.value = std::move(swapped.value), .stored = swapped.stored};
 }
 
 std::int64_t TCPStore::add(std::string_view key, std::int64_t delta) {
@@ -276,12 +276,7 @@ void TCPStore::append(std::string_view key, BytesView value) {
 
 std::vector<Bytes> TCPStore::multiGet(std::span<const std::string> keys) {
   const Inside inside(*impl_);
-  std::vector<Bytes> values;
-  values.reserve(keys.size());
-  for (const std::string& value : impl_->client->multiGet(wireKeys(keys), timeout())) {
-    values.push_back(toBytes(value));
-  }
-  return values;
+  return impl_->client->multiGet(wireKeys(keys), timeout());
 }
 
 void TCPStore::multiSet(std::span<const std::string> keys, std::span<const Bytes> values) {
@@ -298,13 +293,13 @@ void TCPStore::queuePush(std::string_view key, BytesView value) {
 Bytes TCPStore::queuePop(std::string_view key, bool block) {
   const Inside inside(*impl_);
   if (block) {
-    return toBytes(impl_->client->pop(wireKey(key), timeout()));
+    return impl_->client->pop(wireKey(key), timeout());
   }
-  const std::optional<std::string> element = impl_->client->tryPop(wireKey(key), timeout());
+  std::optional<Bytes> element = impl_->client->tryPop(wireKey(key), timeout());
   if (!element) {
     throwQueueEmpty(key);
   }
-  return toBytes(*element);
+  return *std::move(element);
 }
 
 std::int64_t TCPStore::queueLen(std::string_view key) {

@@ -401,8 +401,8 @@ Swapped StoreClient::compareSet(const std::string& key, std::string_view expecte
       connection.verdict(call);
       swapped.stored = connection.byte(call) == kStored;
     }
-    swapped.value = connection.blob(call);
-    if (!native && swapped.value != desired) {
+    swapped.value = connection.value(call);
+    if (!native && asText(swapped.value) != desired) {
       swapped.stored = false;
     }
     return swapped;
@@ -504,7 +504,7 @@ std::int64_t StoreClient::queueLength(const std::string& key, Milliseconds timeo
              [&](Connection& connection) { return connection.count(call); });
 }
 
-std::optional<std::string> StoreClient::tryPop(const std::string& key, Milliseconds timeout) {
+std::optional<Bytes> StoreClient::tryPop(const std::string& key, Milliseconds timeout) {
   const Call call("queue_pop", {&key, 1}, timeout);
   requireQueues(call);
   checkKey(call, key);
@@ -513,8 +513,8 @@ std::optional<std::string> StoreClient::tryPop(const std::string& key, Milliseco
 }
 
 /// The answer to the stock QUEUE_POP: the length before, and the element if that was not 0.
-std::optional<std::string> StoreClient::readElement(Connection& connection, const Call& call) {
-  return connection.count(call) > 0 ? std::optional(connection.blob(call)) : std::nullopt;
+std::optional<Bytes> StoreClient::readElement(Connection& connection, const Call& call) {
+  return connection.count(call) > 0 ? std::optional(connection.value(call)) : std::nullopt;
 }
 
 /// PyTorch's poll server has no queues, and closes the connection of who asks for one. So it is

@@ -43,7 +43,7 @@ namespace unisono::tcp {
 
 /// What compareSet() found; `stored` is empty when the server does not tell.
 struct Swapped {
-  std::string value;
+  Bytes value;
   std::optional<bool> stored;
 };
 
@@ -84,13 +84,13 @@ class StoreClient {
   std::string stats(Milliseconds timeout);
   std::vector<std::string> listKeys(Milliseconds timeout);
   std::int64_t queueLength(const std::string& key, Milliseconds timeout);
-  std::optional<std::string> tryPop(const std::string& key, Milliseconds timeout);
+  std::optional<Bytes> tryPop(const std::string& key, Milliseconds timeout);
 
   // These wait, up to `timeout`.
-  std::string get(const std::string& key, Milliseconds timeout);
-  std::vector<std::string> multiGet(std::span<const std::string> keys, Milliseconds timeout);
+  Bytes get(const std::string& key, Milliseconds timeout);
+  std::vector<Bytes> multiGet(std::span<const std::string> keys, Milliseconds timeout);
   void wait(std::span<const std::string> keys, Milliseconds timeout);
-  std::string pop(const std::string& key, Milliseconds timeout);
+  Bytes pop(const std::string& key, Milliseconds timeout);
   void barrier(const std::string& key, std::int64_t worldSize, Milliseconds timeout);
 
   /// Another client of the same server; throws STORE_LOST when that is gone.
@@ -200,9 +200,9 @@ class StoreClient {
                                 bool* canceled);
   template <typename Read>
   auto awaitAnswer(const Lease& lease, const Call& call, const RequestWriter& request, Read read);
-  std::string popStock(const std::string& key, const Call& call);
-  static std::optional<std::string> readElement(Connection& connection, const Call& call);
-  [[noreturn]] static std::string giveUp(const Call& call, const std::string& place);
+  Bytes popStock(const std::string& key, const Call& call);
+  static std::optional<Bytes> readElement(Connection& connection, const Call& call);
+  [[noreturn]] static Bytes giveUp(const Call& call, const std::string& place);
 
   // Parts of calls.
   bool removeIn(const Call& call, const std::string& key);

@@ -100,14 +100,14 @@ auto StoreClient::awaitAnswer(const Lease& lease, const Call& call, const Reques
   return value;
 }
 
-std::string StoreClient::get(const std::string& key, Milliseconds timeout) {
+Bytes StoreClient::get(const std::string& key, Milliseconds timeout) {
   const std::span<const std::string> keys(&key, 1);
   const Call call("get", keys, timeout);
   checkKey(call, key);
   const auto body = [&](const Lease& lease) {
     if (lease->native()) {
       auto value = awaitAnswer(lease, call, RequestWriter().begin(Query::GET, true).blob(key),
-                               [](Connection& c, const Call& rest) { return c.blob(rest); });
+                               [](Connection& c, const Call& rest) { return c.value(rest); });
       return value ? std::move(*value) : giveUp(call, lease->place());
     }
     if (!awaitAnswer(lease, call, RequestWriter().begin(Query::WAIT).keys(keys), kNothingMore)) {
@@ -115,29 +115,28 @@ std::string StoreClient::get(const std::string& key, Milliseconds timeout) {
     }
     const Call rest = withTimeToFinish(call);
     return exchange(lease, rest, RequestWriter().begin(Query::GET).blob(key),
-                    [&](Connection& connection) { return connection.blob(rest); });
+                    [&](Connection& connection) { return connection.value(rest); });
   };
   return during(call, body, Purpose::WAIT);
 }
 
-std::vector<std::string> StoreClient::multiGet(std::span<const std::string> keys,
-                                               Milliseconds timeout) {
+std::vector<Bytes> StoreClient::multiGet(std::span<const std::string> keys, Milliseconds timeout) {
   const Call call("multi_get", keys, timeout);
   checkKeys(call, keys);
   const RequestWriter request = RequestWriter().begin(Query::MULTI_GET, traits_.native).keys(keys);
   checkCommand(call, request.bytes().size());
   const auto readAll = [&](Connection& connection, const Call& rest) {
-    std::vector<std::string> values;
+    std::vector<Bytes> values;
     values.reserve(keys.size());
     while (values.size() < keys.size()) {
-      values.push_back(connection.blob(rest));
+      values.push_back(connection.value(rest));
     }
     return values;
   };
   const auto body = [&](const Lease& lease) {
     if (lease->native()) {
       auto values = awaitAnswer(lease, call, request, readAll);
-      return values ? std::move(*values) : std::vector<std::string>{giveUp(call, lease->place())};
+      return values ? std::move(*values) : std::vector<Bytes>{giveUp(call, lease->place())};
     }
     if (!awaitAnswer(lease, call, RequestWriter().begin(Query::WAIT).keys(keys), kNothingMore)) {
       giveUp(call, lease->place());
@@ -162,7 +161,7 @@ void StoreClient::wait(std::span<const std::string> keys, Milliseconds timeout) 
   during(call, body, Purpose::WAIT);
 }
 
-std::string StoreClient::pop(const std::string& key, Milliseconds timeout) {
+Bytes StoreClient::pop(const std::string& key, Milliseconds timeout) {
   const std::span<const std::string> keys(&key, 1);
   const Call call("queue_pop", keys, timeout);
   requireQueues(call);
@@ -172,17 +171,16 @@ std::string StoreClient::pop(const std::string& key, Milliseconds timeout) {
   }
   const auto body = [&](const Lease& lease) {
     settle(lease, call);
-    const auto element =
-        awaitAnswer(lease, call, RequestWriter().begin(Query::QUEUE_POP, true).blob(key),
-                    [](Connection& c, const Call& rest) { return c.blob(rest); });
-    return element ? *element : giveUp(call, lease->place());
+    auto element = awaitAnswer(lease, call, RequestWriter().begin(Query::QUEUE_POP, true).blob(key),
+                               [](Connection& c, const Call& rest) { return c.value(rest); });
+    return element ? std::move(*element) : giveUp(call, lease->place());
   };
   return during(call, body, Purpose::WAIT);
 }
 
 /// A stock server knows "wait until there is something" and "take it", but not both in one: when
 /// another consumer was faster, waits again.
-std::string StoreClient::popStock(const std::string& key, const Call& call) {
+Bytes StoreClient::popStock(const std::string& key, const Call& call) {
   const RequestWriter wait = RequestWriter().begin(Query::WAIT).keys(call.keys);
   const RequestWriter pop = RequestWriter().begin(Query::QUEUE_POP).blob(key);
   const auto body = [&](const Lease& lease) {
@@ -195,7 +193,7 @@ std::string StoreClient::popStock(const std::string& key, const Call& call) {
   };
   for (const WaitContext pause{.deadline = call.until, .subject = {}};;
        pauseFor(kPopAgain, pause)) {
-    if (std::optional<std::string> element = during(call, body, Purpose::WAIT)) {
+    if (std::optional<Bytes> element = during(call, body, Purpose::WAIT)) {
       return *std::move(element);
     }
     if (call.until.expired()) {
@@ -219,7 +217,7 @@ void StoreClient::barrier(const std::string& key, std::int64_t worldSize, Millis
 }
 
 /// Throws the error of a wait whose timeout passed.
-std::string StoreClient::giveUp(const Call& call, const std::string& place) {
+Bytes StoreClient::giveUp(const Call& call, const std::string& place) {
   throwWaitTimeout(call.op, call.keys, call.timeout, {}, place);
 }
 

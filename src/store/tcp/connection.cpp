@@ -145,20 +145,29 @@ std::int64_t Connection::count(const Call& call) {
   return value;
 }
 
-std::string Connection::blob(const Call& call) {
+template <typename Container>
+Container Connection::sized(const Call& call) {
   const auto size = static_cast<std::uint64_t>(i64(call));
   if (size > kLongestBlob) {
     outOfStep(call, str("a value of ", size, " bytes"));
   }
-  std::string bytes;
+  Container bytes;
   // In steps: a server that claims much and sends little must not cost us the memory.
   constexpr std::uint64_t kStep = 8 * 1024 * 1024;
   while (bytes.size() < size) {
     const std::size_t had = bytes.size();
     bytes.resize(had + std::min(kStep, size - had));
-    read(bytes.data() + had, bytes.size() - had, call);
+    read(reinterpret_cast<char*>(bytes.data()) + had, bytes.size() - had, call);
   }
   return bytes;
+}
+
+std::string Connection::blob(const Call& call) {
+  return sized<std::string>(call);
+}
+
+Bytes Connection::value(const Call& call) {
+  return sized<Bytes>(call);
 }
 
 std::optional<std::uint8_t> Connection::byteBy(Deadline until, const Call& call) {

@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "unisono/base/error.hpp"
+#include "unisono/store/store.hpp"
 
 #include "base/clock.hpp"
 #include "base/spin.hpp"
@@ -64,6 +65,8 @@ class Connection {
   /// A number of things; a negative one is nonsense.
   std::int64_t count(const Call& call);
   std::string blob(const Call& call);
+  /// The same, as who asks the store gets it.
+  Bytes value(const Call& call);
   std::string bytes(std::size_t count, const Call& call);
 
   /// The next byte if it comes by `until`; the connection stays in step either way.
@@ -108,6 +111,8 @@ class Connection {
     return result;
   }
   void read(char* data, std::size_t size, const Call& call);
+  template <typename Container>
+  Container sized(const Call& call);
   void readStraight(char* data, std::size_t size, const Call& call);
   WaitContext waiting(Deadline until, const Call& call) const;
   std::size_t takeReady(char* data, std::size_t size) noexcept;
