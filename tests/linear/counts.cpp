@@ -71,7 +71,7 @@ class Presence {
 
  private:
   void learn(const Event& event) {
-    const Window window{event.start, event.end};
+    const Window window{event.start, lastMoment(event)};
     for (const std::string& key : event.keys) {
       Traces& traces = keys_[key];
       if (mayMake(event)) {

@@ -91,6 +91,12 @@ TEST(CountsTest, AChangeWithoutAnAnswerMayHaveHappenedAtAnyTime) {
   }
 }
 
+TEST(CountsTest, AWriteThatHasReturnedAndIsNotConfirmedMayStillCome) {
+  Event late = set("b", 2, 3);
+  late.known = false;
+  EXPECT_EQ(kindOf({set("a", 0, 1), late, listed({"a"}, 4, 5), counted(2, 6, 7)}), Kind::FINE);
+}
+
 TEST(CountsTest, ANumberFitsIntoTheOrderOfTheGroupThatIsOpen) {
   // That "a" was gone already is what the first number says; so it was for the second.
   const History fine = {set("a", 0, 1), deleted("a", 2, 9), counted(0, 3, 4), counted(0, 5, 6)};

@@ -62,6 +62,11 @@ struct Event {
   std::int64_t end = kNever;
 };
 
+/// Until when it may take effect: of a write that nobody confirmed, long after it has returned.
+inline std::int64_t lastMoment(const Event& event) {
+  return event.known ? event.end : kNever;
+}
+
 /// "client 3: add(a, 1) = 5 [17, 23]"
 std::string describe(const Event& event);
 

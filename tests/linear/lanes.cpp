@@ -50,7 +50,7 @@ std::vector<Lane> makeLanes(const std::vector<const Event*>& events,
     if (event->known || !isLook(*event)) {
       Lane& lane = named[nameOfLane(*event, alike(*event), texts)];
       lane.answered = event->known;
-      lane.calls.push_back({event, event->start, event->known ? event->end : kNever});
+      lane.calls.push_back({event, event->start, lastMoment(*event)});
     }
   }
   std::vector<Lane> lanes;
