@@ -25,6 +25,9 @@ constexpr Milliseconds kCrashLook(50);
 // For finding out who is late, once time is over: a call ends a hundredth of its time late at most.
 constexpr Milliseconds kShortestEnquiry(40);
 constexpr Milliseconds kLongestEnquiry(1000);
+// Where somebody on this host lives and has not answered by then: too many want the processors, and
+// it is better to be late than to name the wrong rank.
+constexpr Milliseconds kCrowdedEnquiry(300);
 constexpr int kMostAsked = 64;
 // How long a rank waits before it asks whether the others have called the same, and again after
 // twice the time.
@@ -392,46 +395,54 @@ void Courier::compareCalls() const {
   }
 }
 
-/// Those who are stopped; or else those who have not called this operation. One that does not even
-/// answer counts as such, unless it can be seen to live and is not needed here.
-std::vector<int> Courier::laggards() const {
-  const Deadline until =
-      Deadline::after(std::clamp(call_.timeout / 200, kShortestEnquiry, kLongestEnquiry));
-  const std::vector<int> needed = awaited();
-  struct Answer {
-    int peer;
-    std::optional<Report> report;
-  };
+/// What the others say until then. All are asked at once: one that does not answer keeps the others
+/// from nothing.
+std::vector<Courier::Answer> Courier::enquire(Deadline until) const {
   std::vector<Answer> answers;
-  std::vector<int> stopped;
   for (int peer = 0; peer < std::min(size(), kMostAsked); ++peer) {
-    if (peer != rank() && mesh_.isStopped(peer)) {
-      stopped.push_back(peer);
-    } else if (peer != rank()) {
+    if (peer != rank()) {
       answers.push_back({.peer = peer, .report = {}});
     }
   }
-  if (!stopped.empty()) {
-    return stopped;
+  std::vector<Thread> threads;  // joined at the end
+  try {
+    for (Answer& each : answers) {
+      threads.emplace_back("unisono-ask", [this, &each, until] {
+        try {
+          each.report = mesh_.ask(each.peer, until);
+        } catch (const std::exception&) {
+          each.report.reset();  // as one that does not answer
+        }
+      });
+    }
+  } catch (const std::exception&) {
+    // No more threads: who was not asked has not answered.
   }
-  {
-    // All at once: one that is stopped keeps the others from nothing.
-    std::vector<Thread> threads;
-    try {
-      for (Answer& each : answers) {
-        threads.emplace_back("unisono-ask", [this, &each, until] {
-          try {
-            each.report = mesh_.ask(each.peer, until);
-          } catch (const std::exception&) {
-            each.report.reset();  // as one that does not answer
-          }
-        });
-      }
-    } catch (const std::exception&) {
-      // No more threads: who was not asked has not answered.
+  threads.clear();
+  return answers;
+}
+
+/// Those who are stopped; or else those who have not called this operation. One that does not even
+/// answer counts as such, unless it can be seen to live and is not needed here.
+std::vector<int> Courier::laggards() const {
+  std::vector<int> late;
+  for (int peer = 0; peer < std::min(size(), kMostAsked); ++peer) {
+    if (peer != rank() && mesh_.isStopped(peer)) {
+      late.push_back(peer);
     }
   }
-  std::vector<int> late;
+  if (!late.empty()) {
+    return late;
+  }
+  const auto livesAndIsSilent = [this](const Answer& answer) {
+    return !answer.report && mesh_.visibleProcess(answer.peer);
+  };
+  std::vector<Answer> answers =
+      enquire(Deadline::after(std::clamp(call_.timeout / 200, kShortestEnquiry, kLongestEnquiry)));
+  if (std::any_of(answers.begin(), answers.end(), livesAndIsSilent)) {
+    answers = enquire(Deadline::after(kCrowdedEnquiry));
+  }
+  const std::vector<int> needed = awaited();
   for (const auto& [peer, report] : answers) {
     const bool counts = std::find(needed.begin(), needed.end(), peer) != needed.end() ||
                         !mesh_.visibleProcess(peer);

@@ -77,6 +77,12 @@ class Courier final : public Communicator {
   void checkProcesses() const;
   void compareCalls() const;
   [[noreturn]] void throwTimeout();
+  /// What a rank says of itself; nothing where it does not answer.
+  struct Answer {
+    int peer;
+    std::optional<Report> report;
+  };
+  std::vector<Answer> enquire(Deadline until) const;
   std::vector<int> laggards() const;
   AbortCause mismatch(int peer, const Frame& theirs, std::size_t expected) const;
   std::string inWords(const std::vector<int>& ranks) const;
