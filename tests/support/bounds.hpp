@@ -2,8 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <gtest/gtest.h>
+#include <thread>
 
 #include "base/clock.hpp"
 
@@ -19,7 +21,31 @@ inline Milliseconds latestEnd(Milliseconds timeout) {
   return timeout + 10 * (promisedEnd(timeout) - timeout);
 }
 
-/// Measures a call that is to give up after `timeout`: not earlier, and not much later.
+/// Measures what the machine takes away: how much later than it should a thread has been woken, all
+/// in all, that does nothing but sleep.
+class Stalls {
+ public:
+  Stalls() : sleeper_([this](const std::stop_token& stop) { sleep(stop); }) {}
+  Milliseconds soFar() const { return std::chrono::duration_cast<Milliseconds>(late_.load()); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr Milliseconds kNap{5};
+
+  void sleep(const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      const auto due = Clock::now() + kNap;
+      std::this_thread::sleep_for(kNap);
+      late_ = late_.load() + (Clock::now() - due);
+    }
+  }
+
+  std::atomic<Clock::duration> late_{Clock::duration(0)};
+  std::jthread sleeper_;  // last: it uses the other
+};
+
+/// Measures a call that is to give up after `timeout`: not earlier, and not much later than the
+/// machine lets it.
 class EndsInTime {
  public:
   explicit EndsInTime(Milliseconds timeout)
@@ -27,7 +53,7 @@ class EndsInTime {
   ~EndsInTime() {
     const auto took = std::chrono::steady_clock::now() - start_;
     EXPECT_GE(took, timeout_) << "it gave up early";
-    EXPECT_LE(took, latestEnd(timeout_))
+    EXPECT_LE(took, latestEnd(timeout_) + stalls_.soFar())
         << "it took " << std::chrono::duration_cast<Milliseconds>(took).count() << " ms";
   }
   EndsInTime(const EndsInTime&) = delete;
@@ -36,6 +62,7 @@ class EndsInTime {
  private:
   const Milliseconds timeout_;
   const std::chrono::steady_clock::time_point start_;
+  const Stalls stalls_;
 };
 
 }  // namespace unisono::test
