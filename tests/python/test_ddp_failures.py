@@ -67,6 +67,13 @@ PROGRAM = """
     except unisono.DistError as error:
         late = time.monotonic() - float(open(folder + "/when").read())
         print(json.dumps([type(error).__name__, error.reason, list(error.culprits), step, late]))
+        # Who ends because of a failure must not be taken for the one who caused it.
+        open(f"{folder}/told-{rank}", "w").close()
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            if all(os.path.exists(f"{folder}/told-{other}") for other in (0, 2)):
+                break
+            time.sleep(0.01)
 """
 
 MOMENTS = [
