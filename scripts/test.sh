@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds unisono, installs its Python package into .venv, and runs the tests: the C++ ones (ctest),
 # then the Python ones (pytest), which also talk to a stock PyTorch. Installs what is missing first.
-# About 18 minutes on two cores at first; in a second clone 14, since ccache helps.
+# About 20 minutes on two cores at first; in a second clone 14, since ccache helps.
 #
 # Usage: scripts/test.sh [--no-pypi]
 #

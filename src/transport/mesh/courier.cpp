@@ -440,7 +440,12 @@ std::vector<int> Courier::laggards() const {
   std::vector<Answer> answers =
       enquire(Deadline::after(std::clamp(call_.timeout / 200, kShortestEnquiry, kLongestEnquiry)));
   if (std::any_of(answers.begin(), answers.end(), livesAndIsSilent)) {
-    answers = enquire(Deadline::after(kCrowdedEnquiry));
+    std::vector<Answer> again = enquire(Deadline::after(kCrowdedEnquiry));
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      if (again[i].report) {  // else what it has said before still holds
+        answers[i] = std::move(again[i]);
+      }
+    }
   }
   const std::vector<int> needed = awaited();
   for (const auto& [peer, report] : answers) {
